@@ -1,0 +1,133 @@
+package sdk
+
+import (
+	"context"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/objective"
+)
+
+// Algorithm decides what is sampled in a training step and what is learnt from it. It holds no tokens and no weights:
+// it asks the host for episodes and answers with updates that refer to them by id.
+type Algorithm interface {
+	// Plan is called once per stage, before anything runs.
+	Plan(ctx context.Context, req PlanRequest) (PlanResponse, error)
+	// Step is called once per training step. It calls back into the host, so it may take long; the host watches that
+	// it goes on, not how long it takes.
+	Step(ctx context.Context, req StepRequest) (StepResponse, error)
+}
+
+// Stateful is for algorithms that carry state from step to step. The state is part of every checkpoint.
+type Stateful interface {
+	Save(ctx context.Context) ([]byte, error)
+	Load(ctx context.Context, state []byte) error
+}
+
+// PlanRequest describes the stage to plan.
+type PlanRequest struct {
+	Stage      string
+	Steps      int
+	Questions  int // per step
+	HasExperts bool
+	// Produce is true for a stage that makes no updates but writes an artefact.
+	Produce bool
+}
+
+// PlanResponse is the plan of a stage.
+type PlanResponse struct {
+	Objectives []objective.Objective
+	// Critic asks for a second network with a scalar head, initialised from the policy.
+	Critic *Critic
+	// Reference is the policy that RefLogP is taken from: ReferenceStageStart, ReferenceBase, or "" for none.
+	Reference string
+	// TrainsObservations declares that an objective's mask reaches text that the policy did not write. Without it
+	// such an objective is refused.
+	TrainsObservations bool
+	// DefaultsNotInPaper lists settings in force that the method's paper does not give.
+	DefaultsNotInPaper []string
+}
+
+const (
+	ReferenceStageStart = "stage_start" // the checkpoint that the stage started from
+	ReferenceBase       = "base"        // the policy that the run started from
+)
+
+// Critic configures a value network.
+type Critic struct {
+	Warmup int // steps in which only the critic is updated
+}
+
+// StepRequest starts a training step.
+type StepRequest struct {
+	Step      int // 0-based within the stage
+	Of        int // steps of the stage
+	Questions []episode.Question
+	// Experts holds expert episodes of those questions that have one.
+	Experts []episode.Episode
+}
+
+// StepResponse is what a step learnt. Updates run in order.
+type StepResponse struct {
+	Updates []Update
+	// UsedRewards reports the reward behind each trained episode where it is not the episode's own total, so that
+	// logged rewards equal used rewards.
+	UsedRewards map[string]UsedReward
+	Artefacts   []Artefact
+	Metrics     map[string]float64
+}
+
+// UsedReward is the reward that an advantage was computed from.
+type UsedReward struct {
+	Value float64
+	Turns []float64
+}
+
+// Artefact is what a produce stage writes for later stages.
+type Artefact struct {
+	Name       string
+	EpisodeIDs []string
+	// ByQuestion holds values per question id, merged into Question.Metadata of the stages that name the artefact as
+	// annotations. Values are of JSON types.
+	ByQuestion map[string]map[string]any
+}
+
+// Update trains on samples with one objective of the plan.
+type Update struct {
+	Objective string
+	Samples   []Sample
+	MiniBatch MiniBatch
+	// Epochs is the number of passes over the samples; 0 means 1.
+	Epochs int
+	// Temperature divides the logits before log-probabilities are taken; 0 means the sampling temperature.
+	Temperature float64
+	// Order is OrderGiven (default) or OrderShuffled (by the run's seed).
+	Order string
+}
+
+const (
+	OrderGiven    = "given"
+	OrderShuffled = "shuffled"
+)
+
+// MiniBatch says how many units make one optimizer step. Units are never split. Count 0 means all at once.
+type MiniBatch struct {
+	Count int
+	Unit  string // UnitQuestion, UnitEpisode or UnitSequence
+}
+
+const (
+	UnitQuestion = "question"
+	UnitEpisode  = "episode"
+	UnitSequence = "sequence"
+)
+
+// Sample is one sequence to train on, with the numbers that the objective reads.
+type Sample struct {
+	EpisodeID string
+	Sequence  int
+	// TokenFields are arrays over the response: one number for each token after the prompt.
+	TokenFields    map[string][]float32
+	SequenceFields map[string]float64
+	// Group names the samples that group-level reductions combine; "" means the question.
+	Group string
+}

@@ -1,0 +1,90 @@
+package sdk
+
+import (
+	"context"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+// Host is what the core does for a plugin. Every method takes a batch; a repeated request id gives the same answer.
+// An error of a service that the host does not offer wraps [ErrNotSupported].
+type Host interface {
+	// Rollout samples episodes and scores them. Algorithms only.
+	Rollout(ctx context.Context, requests []RolloutRequest) ([]RolloutResponse, error)
+	// Rerender lays chosen policy text out under another agent's prompt. Algorithms only.
+	Rerender(ctx context.Context, requests []RerenderRequest) ([]episode.Episode, error)
+	// LogProbs gives log-probabilities over the response of each sequence, under the policy or its reference.
+	LogProbs(ctx context.Context, req LogProbsRequest) ([]SequenceValues, error)
+	// Values gives the critic's values over the response of each sequence.
+	Values(ctx context.Context, episodeIDs []string) ([]SequenceValues, error)
+	// Questions draws n further questions of the stage's training set; the data cursor moves on. Algorithms only.
+	Questions(ctx context.Context, n int) ([]episode.Question, error)
+	// Search looks queries up in an index.
+	Search(ctx context.Context, req SearchRequest) ([][]episode.Hit, error)
+	// Documents reads units of a corpus by id. An unknown id is an error that names it.
+	Documents(ctx context.Context, corpus string, ids []string) ([]episode.Hit, error)
+	// Encode turns texts into vectors with the encoder of an index.
+	Encode(ctx context.Context, index string, texts []string) ([][]float32, error)
+	// Metrics reports numbers of the current step beside those of the step's response.
+	Metrics(ctx context.Context, values map[string]float64) error
+}
+
+// RolloutRequest asks for N episodes of a question, from the start or from a branch of an earlier episode.
+type RolloutRequest struct {
+	RequestID  string // unique in the step
+	QuestionID string // may be empty with From
+	From       *episode.Branch
+	N          int
+	// MaxNewTurns bounds the turns that are sampled now; 0 means the agent's own limits alone.
+	MaxNewTurns int
+	Policy      string   // "" means main
+	Agent       string   // "" means the stage's
+	Tools       []string // nil means the agent's; an empty list means none
+	Sampling    *Sampling
+}
+
+// Sampling overrides the stage's sampling.
+type Sampling struct {
+	Temperature float64
+	TopP        float64
+	TopK        int
+	Greedy      bool
+}
+
+// RolloutResponse holds the episodes of one request, scored.
+type RolloutResponse struct {
+	RequestID string
+	Episodes  []episode.Episode
+}
+
+// RerenderRequest names the policy text of one turn and the agent whose prompt it goes under.
+type RerenderRequest struct {
+	EpisodeID string
+	Turn      int
+	Agent     string
+}
+
+// LogProbsRequest asks for log-probabilities of episodes.
+type LogProbsRequest struct {
+	EpisodeIDs  []string
+	Policy      string // "" means main
+	Reference   bool
+	Temperature float64 // 0 means the sampling temperature
+}
+
+// SequenceValues is an array over the response of one sequence.
+type SequenceValues struct {
+	EpisodeID string
+	Sequence  int
+	Values    []float32
+}
+
+// SearchRequest looks up Queries (text) or Vectors in an index.
+type SearchRequest struct {
+	Index   string // handle, from the configuration
+	Queries []string
+	Vectors [][]float32
+	K       int
+	// Exclude lists unit ids to leave out, one list per query, or nothing.
+	Exclude [][]string
+}

@@ -1,0 +1,61 @@
+package sdk
+
+import (
+	"context"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+// Retriever is a tool that an agent calls to read from the outside. It returns hits as data; how they are rendered
+// into the episode is the agent's.
+type Retriever interface {
+	// Tool describes the tool to the agent.
+	Tool(ctx context.Context) (Tool, error)
+	// Call answers a batch of calls in order.
+	Call(ctx context.Context, req CallRequest) (CallResponse, error)
+}
+
+// Tool is the description of a tool.
+type Tool struct {
+	Name        string
+	Description string
+	Arguments   []Argument
+}
+
+// Argument is one argument of a tool. A protocol that passes plain text gives it to the first one.
+type Argument struct {
+	Name        string
+	Type        string // string, int, number, bool or list(string)
+	Description string
+	Required    bool
+}
+
+// CallRequest is a batch of calls, each from another episode.
+type CallRequest struct{ Calls []Call }
+
+// Call is one call of the tool.
+type Call struct {
+	EpisodeID string
+	Turn      int
+	Arguments map[string]any
+	// Seen lists what the episode's earlier calls returned.
+	Seen []Seen
+}
+
+// Seen is an earlier hit.
+type Seen struct {
+	Turn        int
+	Tool        string
+	DocumentID  string
+	ParagraphID string
+	SentenceID  string
+}
+
+// CallResponse holds a result per call.
+type CallResponse struct{ Results []CallResult }
+
+// CallResult is the answer to one call: hits, or an error text for the agent to read.
+type CallResult struct {
+	Hits  []episode.Hit
+	Error string
+}

@@ -1,0 +1,114 @@
+// Package sdk is what a plugin author imports: the three kinds of plugin, the services that the host gives them, and
+// [Serve].
+//
+// A plugin binary (a pack) serves any number of plugins. The host starts one process for each plugin that an
+// experiment configures, so a plugin needs no locks against another instance of itself. Every method takes a batch
+// and a context whose deadline the host sets.
+package sdk
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forage-rl/forage/core/sdk/diag"
+	"github.com/forage-rl/forage/core/sdk/schema"
+)
+
+// Kind is what a plugin does.
+type Kind string
+
+const (
+	KindAlgorithm Kind = "algorithm"
+	KindReward    Kind = "reward"
+	KindRetriever Kind = "retriever"
+)
+
+// Pack is what one binary serves.
+type Pack struct {
+	Name       string // "forage-algorithms": as the binary is called
+	Version    string // semantic version; its major number is part of a run's identity
+	Algorithms []AlgorithmPlugin
+	Rewards    []RewardPlugin
+	Retrievers []RetrieverPlugin
+}
+
+// Plugin is what all kinds have in common.
+type Plugin struct {
+	Name        string // the label in HCL: [a-z][a-z0-9-]*
+	Description string // one sentence
+	Source      string // the paper or project it follows, if any
+	Schema      schema.Schema
+	// Validate checks a configuration beyond its schema. It must be pure: no files, network or host.
+	Validate func(values map[string]any) diag.Diagnostics
+}
+
+// AlgorithmPlugin makes algorithms. Build one with [NewAlgorithm].
+type AlgorithmPlugin struct {
+	Plugin
+	New func(ctx context.Context, values map[string]any, host Host) (Algorithm, error)
+}
+
+// RewardPlugin makes rewards. Build one with [NewReward].
+type RewardPlugin struct {
+	Plugin
+	New func(ctx context.Context, values map[string]any, host Host) (Reward, error)
+}
+
+// RetrieverPlugin makes retrievers. Build one with [NewRetriever].
+type RetrieverPlugin struct {
+	Plugin
+	New func(ctx context.Context, values map[string]any, host Host) (Retriever, error)
+}
+
+// Validator is an optional method of a configuration struct: checks beyond the schema, pure.
+type Validator interface{ Validate() diag.Diagnostics }
+
+// NewAlgorithm describes an algorithm whose configuration is the struct C (see [schema.Of]). It panics when C is not
+// a valid configuration type: a mistake of the author that the first start shows.
+func NewAlgorithm[C any](name, description, source string, make func(ctx context.Context, config C, host Host) (Algorithm, error)) AlgorithmPlugin {
+	return AlgorithmPlugin{Plugin: describe[C](name, description, source), New: construct(make)}
+}
+
+// NewReward describes a reward; see [NewAlgorithm].
+func NewReward[C any](name, description, source string, make func(ctx context.Context, config C, host Host) (Reward, error)) RewardPlugin {
+	return RewardPlugin{Plugin: describe[C](name, description, source), New: construct(make)}
+}
+
+// NewRetriever describes a retriever; see [NewAlgorithm].
+func NewRetriever[C any](name, description, source string, make func(ctx context.Context, config C, host Host) (Retriever, error)) RetrieverPlugin {
+	return RetrieverPlugin{Plugin: describe[C](name, description, source), New: construct(make)}
+}
+
+func describe[C any](name, description, source string) Plugin {
+	s, err := schema.Of[C]()
+	if err != nil {
+		panic(fmt.Sprintf("plugin %s: %v", name, err))
+	}
+	return Plugin{Name: name, Description: description, Source: source, Schema: s, Validate: func(values map[string]any) diag.Diagnostics {
+		_, ds := decode[C](values)
+		return ds
+	}}
+}
+
+func decode[C any](values map[string]any) (C, diag.Diagnostics) {
+	var c C
+	ds := schema.Decode(values, &c)
+	if ds.HasErrors() {
+		return c, ds
+	}
+	if v, ok := any(&c).(Validator); ok {
+		ds = append(ds, v.Validate()...)
+	}
+	return c, ds
+}
+
+func construct[C, T any](make func(context.Context, C, Host) (T, error)) func(context.Context, map[string]any, Host) (T, error) {
+	return func(ctx context.Context, values map[string]any, host Host) (T, error) {
+		c, ds := decode[C](values)
+		if err := ds.Err(); err != nil {
+			var none T
+			return none, err
+		}
+		return make(ctx, c, host)
+	}
+}
