@@ -1,0 +1,549 @@
+package minihop
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/text"
+)
+
+func world(t testing.TB, seed uint64, o Options) *World {
+	t.Helper()
+	w, err := NewWorld(seed, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func questions(t testing.TB, w *World, split string) []episode.Question {
+	t.Helper()
+	q, err := w.Questions(split, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// hashed is the reference retriever of the world's documentation: signed hashing of words, idf, inner product.
+func hashed(t testing.TB, w *World, dim, k int) Search {
+	t.Helper()
+	stop := map[string]bool{}
+	for _, s := range StopWords() {
+		stop[s] = true
+	}
+	docs := w.Documents()
+	df := map[string]int{}
+	for _, d := range docs {
+		seen := map[string]bool{}
+		for _, word := range strings.Fields(d.Text) {
+			if !seen[word] {
+				seen[word] = true
+				df[word]++
+			}
+		}
+	}
+	add := func(v []float64, word string, weight float64) {
+		n := float64(len(docs))
+		idf := math.Log(1 + (n-float64(df[word])+.5)/(float64(df[word])+.5))
+		for h := range 2 {
+			x := crc32.ChecksumIEEE(fmt.Appendf(nil, "0:%d:%s", h, word))
+			sign := 1.
+			if x>>16&1 == 1 {
+				sign = -1
+			}
+			v[int(x)%dim] += sign * weight * idf
+		}
+	}
+	vectors := make([][]float64, len(docs))
+	for i, d := range docs {
+		v := make([]float64, dim)
+		title := strings.Fields(d.Title)
+		for _, word := range strings.Fields(d.Text) {
+			switch {
+			case stop[word] || slices.Contains(title, word):
+			default:
+				add(v, word, 1)
+			}
+		}
+		for _, word := range title {
+			add(v, word, 3)
+		}
+		norm := 0.
+		for _, x := range v {
+			norm += x * x
+		}
+		for j := range v {
+			v[j] /= math.Sqrt(norm)
+		}
+		vectors[i] = v
+	}
+	return func(query string) ([]Doc, error) {
+		v := make([]float64, dim)
+		seen := map[string]bool{}
+		for _, word := range strings.Fields(query) {
+			if !stop[word] && !seen[word] {
+				seen[word] = true
+				add(v, word, 1)
+			}
+		}
+		scores := make([]float64, len(docs))
+		order := make([]int, len(docs))
+		for i := range docs {
+			order[i] = i
+			for j := range v {
+				scores[i] += v[j] * vectors[i][j]
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case scores[a] > scores[b]:
+				return -1
+			case scores[a] < scores[b]:
+				return 1
+			}
+			return 0
+		})
+		var best []Doc
+		for _, i := range order[:k] {
+			best = append(best, docs[i])
+		}
+		return best, nil
+	}
+}
+
+func TestVocabularyAndChains(t *testing.T) {
+	v := Vocabulary(false)
+	if len(v) != 207 || len(Tags()) != 12 || len(functionWords()) != 10 || len(relations()) != 13 {
+		t.Errorf("%d words, %d tags, %d function words, %d relations", len(v), len(Tags()), len(functionWords()), len(relations()))
+	}
+	if two := Vocabulary(true); len(two) != 219 {
+		t.Errorf("%d words with two-token names", len(two))
+	}
+	seen := map[string]bool{}
+	for _, word := range Vocabulary(true) {
+		if n := text.Lower(word); seen[n] || word == "" || len(strings.Fields(word)) != 1 {
+			t.Errorf("word %q is no single, new word", word)
+		} else {
+			seen[n] = true
+		}
+	}
+	for hops, want := range map[int]int{1: 13, 2: 26, 3: 52} {
+		if got := len(chains(hops)); got != want {
+			t.Errorf("%d chains of %d hops, want %d", got, hops, want)
+		}
+	}
+	wantNames := map[kind]int{person: 60, city: 24, country: 8, company: 24, book: 40, language: 8, currency: 8}
+	for k, want := range wantNames {
+		if n, _ := k.law(); n != want || len(firstNames(k)) != want {
+			t.Errorf("%v: law %d, names %d, want %d", k, n, len(firstNames(k)), want)
+		}
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	known := map[string]bool{}
+	for _, word := range Vocabulary(true) {
+		known[word] = true
+	}
+	for _, o := range []Options{{}, {TwoTokenNames: true}} {
+		w := world(t, 1, o)
+		docs := w.Documents()
+		if len(docs) != Documents {
+			t.Fatalf("%d documents", len(docs))
+		}
+		ids, titles := map[string]bool{}, map[string]bool{}
+		for _, d := range docs {
+			ids[d.ID], titles[d.Title] = true, true
+			if n := len(d.Sentences); n < 2 || n > 3 {
+				t.Errorf("%s has %d sentences", d.ID, n)
+			}
+			if d.Text != "( "+d.Title+" ) "+strings.Join(d.Sentences, " ") {
+				t.Errorf("%s: text %q", d.ID, d.Text)
+			}
+			for _, word := range strings.Fields(d.Text) {
+				if !known[word] {
+					t.Errorf("%s: %q is not in the vocabulary", d.ID, word)
+				}
+			}
+		}
+		if len(ids) != Documents || len(titles) != Documents {
+			t.Errorf("%d ids, %d titles", len(ids), len(titles))
+		}
+		for i := range 60 {
+			if w.facts[fact{i, 5}] == i {
+				t.Errorf("person %d is their own spouse", i)
+			}
+		}
+	}
+	if !reflect.DeepEqual(world(t, 7, Options{}).Documents(), world(t, 7, Options{}).Documents()) {
+		t.Error("a world must be a function of its seed")
+	}
+	if reflect.DeepEqual(world(t, 7, Options{}).Documents(), world(t, 8, Options{}).Documents()) {
+		t.Error("seeds must differ")
+	}
+}
+
+// The popularity of objects follows the law: over many worlds the most popular person has the share 1/sum(i^-.6).
+func TestPopularity(t *testing.T) {
+	const worlds = 200
+	top := 0
+	for seed := range uint64(worlds) {
+		w := world(t, seed, Options{})
+		for b := range 40 {
+			if w.facts[fact{b, 0}] == 0 {
+				top++
+			}
+		}
+	}
+	sum := 0.
+	for i := range 60 {
+		sum += math.Pow(float64(i+1), -.6)
+	}
+	if got, want := float64(top)/(40*worlds), 1/sum; math.Abs(got-want) > 5*math.Sqrt(want/(40*worlds)) {
+		t.Errorf("share of the most popular author %.4f, want %.4f", got, want)
+	}
+}
+
+func TestQuestionSets(t *testing.T) {
+	var prior, all float64
+	for seed := range uint64(8) {
+		w := world(t, seed+1, Options{})
+		train, test := questions(t, w, "train"), questions(t, w, "test")
+		if len(train) != 256 || len(test) != 150 {
+			t.Fatalf("%d train, %d test", len(train), len(test))
+		}
+		byTitle := map[string]Doc{}
+		for _, d := range w.Documents() {
+			byTitle[d.Title] = d
+		}
+		texts, ids := map[string]bool{}, map[string]bool{}
+		two := 0
+		for i, q := range slices.Concat(train, test) {
+			if texts[q.Text] || ids[q.ID] {
+				t.Errorf("world %d: %q occurs twice", w.seed, q.Text)
+			}
+			texts[q.Text], ids[q.ID] = true, true
+			if q.Hops == 2 && i < 256 {
+				two++
+			}
+			checkQuestion(t, byTitle, q)
+			if q.Metadata["prior"] == q.Answers[0] {
+				prior++
+			}
+			all++
+		}
+		if two != 141 { // .55 of 256
+			t.Errorf("%d of 256 training questions have 2 hops", two)
+		}
+		few, err := w.Questions("train", 16)
+		if err != nil || !reflect.DeepEqual(few, train[:16]) {
+			t.Errorf("the first 16 must be a prefix: %v", err)
+		}
+	}
+	if share := prior / all; share < .21 || share > .26 {
+		t.Errorf("guessing the most popular answer is right in %.3f, want about .235", share)
+	} else {
+		t.Logf("prior baseline %.3f", share)
+	}
+}
+
+func checkQuestion(t *testing.T, byTitle map[string]Doc, q episode.Question) {
+	t.Helper()
+	chain, names := q.Metadata["chain"].([]any), q.Metadata["entities"].([]any)
+	if len(chain) != q.Hops || len(q.Gold) != q.Hops || len(names) != q.Hops+1 || names[q.Hops] != q.Answers[0] {
+		t.Fatalf("%s: %+v", q.ID, q)
+	}
+	for i := range chain {
+		d := byTitle[names[i].(string)]
+		if q.Gold[i] != (episode.Gold{Title: d.Title, DocumentID: d.ID}) {
+			t.Errorf("%s: gold %d is %+v", q.ID, i, q.Gold[i])
+		}
+		if want := fmt.Sprintf("%s is %s .", chain[i], names[i+1]); !slices.Contains(d.Sentences, want) {
+			t.Errorf("%s: %q does not say %q", q.ID, d.Text, want)
+		}
+		if slices.Contains(names[:i], names[i]) || slices.Contains(chain[:i], chain[i]) {
+			t.Errorf("%s: path %v, chain %v", q.ID, names, chain)
+		}
+	}
+	if _, err := json.Marshal(q); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWorldErrors(t *testing.T) {
+	for _, mix := range [][3]float64{{.5, 0, 0}, {-1, 1, 1}, {math.NaN(), 0, 1}} {
+		if _, err := NewWorld(1, Options{Mix: mix}); err == nil {
+			t.Errorf("mix %v must be refused", mix)
+		}
+	}
+	w := world(t, 1, Options{})
+	if _, err := w.Questions("dev", 0); err == nil {
+		t.Error("unknown split must be refused")
+	}
+	if _, err := w.Questions("test", 151); err == nil {
+		t.Error("too many test questions must be refused")
+	}
+	if _, err := w.Questions("train", 100000); err == nil {
+		t.Error("more questions than there are must be refused")
+	}
+	if _, err := w.Expert(episode.Question{ID: "x"}, nil); err == nil {
+		t.Error("a foreign question must be refused")
+	}
+}
+
+func count(s string) int { return len(strings.Fields(s)) }
+
+func TestExpertLengths(t *testing.T) {
+	want := map[int][2]float64{1: {52, 14}, 2: {89, 21}, 3: {127, 28}}
+	for hops, want := range want {
+		var mix [3]float64
+		mix[hops-1] = 1
+		w := world(t, 3, Options{Mix: mix})
+		search := hashed(t, w, 128, 2)
+		qs, err := w.Questions("test", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := 0
+		for _, q := range qs {
+			tr, err := w.Expert(q, search)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy := 0
+			for _, turn := range tr.Turns {
+				policy += count(turn.Policy)
+			}
+			if policy != int(want[1]) {
+				t.Errorf("%s: %d policy tokens, want %v", q.ID, policy, want[1])
+			}
+			n := 2 + count(q.Text) + count(tr.Text())
+			total += n
+			if n > MaxTokens {
+				t.Errorf("%s: %d tokens", q.ID, n)
+			}
+		}
+		if mean := float64(total) / 100; math.Abs(mean-want[0]) > 1.5 {
+			t.Errorf("%d hops: mean length %.1f, want %v", hops, mean, want[0])
+		}
+	}
+}
+
+func TestTranscripts(t *testing.T) {
+	w := world(t, 2, Options{})
+	search := hashed(t, w, 128, 2)
+	q := questions(t, w, "train")[1]
+	e, r := q.Metadata["entities"].([]any), q.Metadata["chain"].([]any)
+	full, err := w.Expert(q, search)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, _ := search(fmt.Sprintf("%s %s", e[0], r[0]))
+	if got, want := full.Turns[0], (Turn{
+		Policy:      fmt.Sprintf("<think> %s </think> <search> %s %s </search>", r[0], e[0], r[0]),
+		Observation: "<information> " + docs[0].Text + " " + docs[1].Text + " </information>",
+	}); got != want {
+		t.Errorf("first turn %+v, want %+v", got, want)
+	}
+	last := fmt.Sprintf("<think> done </think> <answer> %s </answer> <eos>", q.Answers[0])
+	if len(full.Turns) != q.Hops+1 || full.Turns[q.Hops].Policy != last || !strings.HasSuffix(full.Text(), last) {
+		t.Errorf("full chain: %s", full.Text())
+	}
+	guess, err := w.Premature(q, 0, search)
+	if err != nil || guess.Text() != last {
+		t.Errorf("at once: %q, %v", guess.Text(), err)
+	}
+	one, err := w.Premature(q, 1, search)
+	if err != nil || len(one.Turns) != 2 || !strings.Contains(one.Turns[1].Policy, "<answer> "+e[1].(string)+" </answer>") {
+		t.Errorf("one search: %q, %v", one.Text(), err)
+	}
+	if _, err := w.Premature(q, q.Hops, search); err == nil {
+		t.Error("a full chain is not premature")
+	}
+}
+
+func TestRetrieval(t *testing.T) {
+	var at1, at2, hops, raw, n float64
+	for seed := range uint64(4) {
+		w := world(t, seed+1, Options{})
+		search := hashed(t, w, 128, 2)
+		for _, q := range questions(t, w, "train") {
+			for i, keys := range q.Metadata["search_keys"].([]any) {
+				docs, _ := search(keys.([]any)[0].(string))
+				hops++
+				if docs[0].ID == q.Gold[i].DocumentID {
+					at1++
+				}
+				if slices.ContainsFunc(docs, func(d Doc) bool { return d.ID == q.Gold[i].DocumentID }) {
+					at2++
+				}
+			}
+			docs, _ := search(q.Text)
+			n++
+			found := 0
+			for _, g := range q.Gold {
+				if slices.ContainsFunc(docs, func(d Doc) bool { return d.ID == g.DocumentID }) {
+					found++
+				}
+			}
+			if found == len(q.Gold) {
+				raw++
+			}
+		}
+	}
+	t.Logf("gold @1 %.3f @2 %.4f; raw question finds all %.3f", at1/hops, at2/hops, raw/n)
+	if at1/hops < .87 || at1/hops > .95 || at2/hops < .99 || raw/n > .05 {
+		t.Error("want about .91, at least .99, about .02")
+	}
+}
+
+func TestPolicyFiles(t *testing.T) {
+	files := PolicyFiles(false)
+	var tok struct {
+		Added []struct {
+			ID      int
+			Content string
+			Special bool
+		} `json:"added_tokens"`
+		Model struct {
+			Type  string
+			Vocab map[string]int
+		}
+	}
+	if err := json.Unmarshal(files["tokenizer.json"], &tok); err != nil {
+		t.Fatal(err)
+	}
+	if len(tok.Added) != 12 || len(tok.Model.Vocab) != 195 || tok.Added[0].ID != 195 {
+		t.Errorf("%d tags, %d words", len(tok.Added), len(tok.Model.Vocab))
+	}
+	var c struct {
+		V int `json:"vocab_size"`
+		H int `json:"hidden_size"`
+		F int `json:"intermediate_size"`
+		L int `json:"num_hidden_layers"`
+	}
+	if err := json.Unmarshal(files["config.json"], &c); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.V*c.H + c.L*(4*c.H*c.H+3*c.H*c.F+2*c.H) + c.H; n != 136576 {
+		t.Errorf("%d parameters, want 136576", n)
+	}
+	for name, want := range map[string][2]float64{
+		"model.embed_tokens.weight": {0, .2}, "model.norm.weight": {.25, 0}, "model.layers.0.input_layernorm.weight": {1, 0},
+		"model.layers.2.self_attn.q_proj.weight": {0, .125}, "model.layers.2.self_attn.o_proj.weight": {0, .051},
+		"model.layers.1.mlp.down_proj.weight": {0, .0361}, "model.layers.1.mlp.gate_proj.weight": {0, .125},
+	} {
+		if mean, std, err := Initialization(name); err != nil || mean != want[0] || std != want[1] {
+			t.Errorf("%s: %v, %v, %v", name, mean, std, err)
+		}
+	}
+	if _, _, err := Initialization("lm_head.weight"); err == nil {
+		t.Error("the head is tied")
+	}
+}
+
+func TestStream(t *testing.T) {
+	open := func(w *World) (Search, error) { return hashed(t, w, 128, 2), nil }
+	shares := func(phase Phase, full *float64, n int) map[string]float64 {
+		s, err := NewStream(StreamOptions{Seed: 1, Phase: phase, FullShare: full}, open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, hops := map[string]float64{}, map[int]float64{}
+		worlds := map[any]bool{}
+		wrong, searches := 0., 0.
+		for i := range n {
+			e, err := s.At(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worlds[e.Question.Metadata["world"]] = true
+			hops[e.Question.Hops]++
+			out[fmt.Sprintf("%d/%d", e.Question.Hops, len(e.Transcript.Turns)-1)]++
+			last := e.Transcript.Turns[len(e.Transcript.Turns)-1].Policy
+			if right := strings.Contains(last, " "+e.Question.Answers[0]+" "); (e.Full || len(e.Transcript.Turns) == 1) && !right {
+				t.Errorf("%v answers %q", e.Question, last)
+			}
+			names := e.Question.Metadata["entities"].([]any)
+			for h, turn := range e.Transcript.Turns[:len(e.Transcript.Turns)-1] {
+				searches++
+				if !strings.Contains(turn.Policy, "<search> "+names[h].(string)+" ") {
+					wrong++
+					break
+				}
+			}
+		}
+		if len(worlds) != (n+47)/48 {
+			t.Errorf("%s: %d worlds for %d examples", phase, len(worlds), n)
+		}
+		for k := range out {
+			out[k] /= hops[int(k[0]-'0')]
+		}
+		if searches > 0 {
+			out["wrong"] = wrong / searches
+		}
+		out["hops1"] = hops[1] / float64(n)
+		return out
+	}
+	f := .1
+	for _, c := range []struct {
+		phase Phase
+		full  *float64
+		want  map[string]float64
+	}{
+		{PhaseSkill, nil, map[string]float64{"1/1": 1, "2/2": 1, "3/3": 1, "hops1": .34, "wrong": .03}},
+		{PhaseHabit, nil, map[string]float64{"1/0": .5, "1/1": .5, "2/0": .6, "2/1": .39, "2/2": .01, "3/0": .6, "3/1": .38, "3/2": .015, "3/3": .005, "hops1": .3}},
+		{PhaseHabit, &f, map[string]float64{"2/0": .6, "2/1": .3, "2/2": .1, "3/1": .2, "3/2": .15, "3/3": .05}},
+		{PhaseNever, nil, map[string]float64{"1/0": 1, "2/0": 1, "3/0": 1}},
+		{PhaseShy, nil, map[string]float64{"1/0": .95, "1/1": .05, "2/0": .985, "2/1": .01, "2/2": .005, "3/3": .005}},
+	} {
+		got := shares(c.phase, c.full, 3000)
+		for k, want := range c.want {
+			if math.Abs(got[k]-want) > 4*math.Sqrt(want*(1-want)/900)+1e-9 {
+				t.Errorf("%s: share of %s %.4f, want %v", c.phase, k, got[k], want)
+			}
+		}
+	}
+}
+
+func TestStreamAccess(t *testing.T) {
+	open := func(w *World) (Search, error) { return hashed(t, w, 128, 2), nil }
+	a, err := NewStream(StreamOptions{Seed: 5, Phase: PhaseHabit, PerWorld: 3}, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := NewStream(StreamOptions{Seed: 5, Phase: PhaseHabit, PerWorld: 3}, open)
+	var forward, backward []Example
+	for i := range 30 {
+		e, err := a.At(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forward = append(forward, e)
+	}
+	for i := range 30 {
+		e, _ := b.At(29 - i)
+		backward = append(backward, e)
+	}
+	slices.Reverse(backward)
+	if !reflect.DeepEqual(forward, backward) {
+		t.Error("the order of access must not matter")
+	}
+	half, nan := .5, math.NaN()
+	for _, o := range []StreamOptions{
+		{Phase: "other"}, {Phase: PhaseSkill, FullShare: &half}, {Phase: PhaseHabit, FullShare: &half}, {Phase: PhaseHabit, FullShare: &nan},
+		{Phase: PhaseHabit, WrongQuery: &nan}, {Phase: PhaseHabit, PerWorld: -1}, {Phase: PhaseHabit, World: Options{Mix: [3]float64{1, 1, 1}}},
+	} {
+		if _, err := NewStream(o, open); err == nil {
+			t.Errorf("%+v must be refused", o)
+		}
+	}
+}
