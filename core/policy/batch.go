@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Sizes of batches are rounded up to few values, so that few graphs are compiled.
+
+// bucket rounds n up to the next number of the form 2^k·{4,5,6,7}/4 (at most a quarter too many), or of the form 2^k
+// where compiling is dear; at least least.
+func bucket(n, least int, coarse bool) int {
+	if n <= least {
+		return least
+	}
+	power := least
+	for power*2 <= n {
+		power *= 2
+	}
+	if power == n {
+		return n
+	}
+	if coarse || power < 4 {
+		return power * 2
+	}
+	step := power / 4
+	return (n + step - 1) / step * step
+}
+
+// commonPrefix counts the tokens at which a and b agree from the start.
+func commonPrefix(a, b []int32) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// microBatch is a number of whole sequences that go through the network together.
+type microBatch struct {
+	samples  []int // of the caller's list, one per row
+	rows     int   // padded number of rows
+	length   int   // padded length
+	selected int   // padded number of positions at which the head is computed
+}
+
+// scored is what batching needs to know of a sequence: its length, and at how many positions it is scored.
+type scored struct{ length, positions int }
+
+// split groups sequences of like length into micro-batches of about budget tokens, longest first. The order is a
+// function of the arguments alone. Sequences with nothing to score are left out.
+func split(list []scored, budget int, vocabulary int, coarse bool) []microBatch {
+	order := make([]int, 0, len(list))
+	for i, s := range list {
+		if s.positions > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[b].length, list[a].length) })
+	return pack(order, list, budget, vocabulary, coarse)
+}
+
+// pack cuts sequences, in the given order, into micro-batches. Logits are the largest values: their number is
+// bounded too.
+func pack(order []int, list []scored, budget, vocabulary int, coarse bool) []microBatch {
+	const mostLogits = 64 << 20
+	var out []microBatch
+	for at := 0; at < len(order); {
+		length, positions, end := 0, 0, at
+		for end < len(order) {
+			s := list[order[end]]
+			wider := max(length, bucket(s.length, 16, coarse))
+			if end > at && (wider*(end-at+1) > budget || (positions+s.positions)*vocabulary > mostLogits) {
+				break
+			}
+			length, positions = wider, positions+s.positions
+			end++
+		}
+		out = append(out, microBatch{samples: order[at:end], rows: bucket(end-at, 1, coarse), length: length, selected: bucket(positions, 16, coarse)})
+		at = end
+	}
+	return out
+}
+
+// batchTokens is the number of tokens that go through the network together where the caller does not say.
+const batchTokens = 8192
+
+// layOut fills the padded arrays of a micro-batch: tokens [rows, length]; for each selected position the index of the
+// hidden state that predicts it in the flat [rows·length], and the token itself as label. at gives the positions (in
+// its response) at which a sample is scored.
+func (b microBatch) layOut(seqs []Sequence, at func(sample int) []int32) (tokens, index, labels []int32) {
+	tokens = make([]int32, b.rows*b.length)
+	index, labels = make([]int32, b.selected), make([]int32, b.selected)
+	n := 0
+	for row, i := range b.samples {
+		copy(tokens[row*b.length:], seqs[i].Tokens)
+		for _, pos := range at(i) {
+			p := seqs[i].PromptLength + int(pos)
+			index[n], labels[n] = int32(row*b.length+p-1), seqs[i].Tokens[p]
+			n++
+		}
+	}
+	return tokens, index, labels
+}

@@ -1,0 +1,208 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint:revive // graph code reads as formulas
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/forage-rl/forage/core/policy/checkpoint"
+)
+
+// model builds the graph of the network. It holds no values.
+type model struct {
+	config checkpoint.Config
+	layout layout
+	dtype  dtypes.DType
+	fused  bool // the backend has the fused operations
+}
+
+// parameters makes the graph's parameters for the weights, in the order of the layout.
+func (m *model) parameters(g *Graph) []*Node {
+	nodes := make([]*Node, len(m.layout.specs))
+	for i, s := range m.layout.specs {
+		nodes[i] = Parameter(g, s.name, shapes.Make(m.dtype, s.dims...))
+	}
+	return nodes
+}
+
+// dense is x·w + bias for w of shape [in, out], over the last axis of x.
+func (m *model) dense(x, w, bias *Node) *Node {
+	if m.fused {
+		return BackendFusedDense(x, w, bias, compute.DenseConfig{})
+	}
+	y := DotGeneral(x, []int{x.Rank() - 1}, nil, w, []int{0}, nil)
+	if bias != nil {
+		y = Add(y, ExpandLeftToRank(bias, y.Rank()))
+	}
+	return y
+}
+
+// denseTransposed is x·wᵀ for w of shape [out, in].
+func (m *model) denseTransposed(x, w *Node) *Node {
+	if m.fused {
+		return BackendFusedDense(x, w, nil, compute.DenseConfig{WeightLayout: compute.DenseLayoutOutputsInput})
+	}
+	return DotGeneral(x, []int{x.Rank() - 1}, nil, w, []int{1}, nil)
+}
+
+// rmsNorm divides by the root mean square over the last axis (Zhang and Sennrich 2019). Division by a square root is
+// used because the reciprocal square root has no gradient in this library.
+func (m *model) rmsNorm(x, weight *Node) *Node {
+	n := float64(x.Shape().Dimensions[x.Rank()-1])
+	square := MulScalar(ReduceAndKeep(Mul(x, x), ReduceSum, -1), 1/n)
+	return Mul(Div(x, Sqrt(AddScalar(square, m.config.RMSNormEps))), ExpandLeftToRank(weight, x.Rank()))
+}
+
+// feedForward is the SwiGLU block (Shazeer 2020).
+func (m *model) feedForward(x, gateUp, down *Node) *Node {
+	h := m.dense(x, gateUp, nil)
+	if m.fused {
+		h = BackendFusedActivation(h, compute.ActivationConfig{Type: compute.ActivationSwiGLU})
+	} else {
+		half := m.config.IntermediateSize
+		last := h.Rank() - 1
+		gate, up := SliceAxis(h, last, AxisRange(0, half)), SliceAxis(h, last, AxisRange(half, 2*half))
+		h = Mul(Mul(gate, Sigmoid(gate)), up)
+	}
+	return m.dense(h, down, nil)
+}
+
+// projections computes the query, key and value heads of x [..., hidden]: q [..., heads, headDim] and k, v
+// [..., kvHeads, headDim], with q and k normalised (QK-norm) and rotated. cos and sin must broadcast to
+// [..., 1, headDim/2]. q carries the attention's scale 1/√headDim when scaled is set.
+func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, scaled bool) (q, k, v *Node) {
+	c := m.config
+	var bias *Node
+	if li.qkvBias >= 0 {
+		bias = weights[li.qkvBias]
+	}
+	qkv := m.dense(x, weights[li.qkv], bias)
+	lead := x.Shape().Dimensions[:x.Rank()-1]
+	all := Reshape(qkv, append(append([]int{}, lead...), c.Heads+2*c.KVHeads, c.HeadDim)...)
+	axis := all.Rank() - 2
+	v = SliceAxis(all, axis, AxisRange(c.Heads+c.KVHeads, c.Heads+2*c.KVHeads))
+	scale := 1 / math.Sqrt(float64(c.HeadDim))
+	if c.QKNorm {
+		q = m.rmsNorm(SliceAxis(all, axis, AxisRange(0, c.Heads)), weights[li.qNorm])
+		k = m.rmsNorm(SliceAxis(all, axis, AxisRange(c.Heads, c.Heads+c.KVHeads)), weights[li.kNorm])
+		q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+	} else {
+		qk := rotate(SliceAxis(all, axis, AxisRange(0, c.Heads+c.KVHeads)), cos, sin)
+		q = SliceAxis(qk, axis, AxisRange(0, c.Heads))
+		k = SliceAxis(qk, axis, AxisRange(c.Heads, c.Heads+c.KVHeads))
+	}
+	if scaled {
+		q = MulScalar(q, scale)
+	}
+	return q, k, v
+}
+
+// rotate applies rotary positions (Su et al. 2021) in the half-split form of the Llama implementations.
+func rotate(x, cos, sin *Node) *Node {
+	last := x.Rank() - 1
+	half := x.Shape().Dimensions[last] / 2
+	a, b := SliceAxis(x, last, AxisRange(0, half)), SliceAxis(x, last, AxisRange(half, 2*half))
+	return Concatenate([]*Node{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}, last)
+}
+
+// causalAttention attends within whole sequences. q is [rows, S, heads, headDim], scaled; k and v are
+// [rows, S, kvHeads, headDim]. Rows are padded at their end, so the causal mask alone keeps padding out of every
+// real position. The result is [rows, S, heads*headDim].
+func (m *model) causalAttention(q, k, v, mask *Node) *Node {
+	c := m.config
+	dims := q.Shape().Dimensions
+	rows, s, group := dims[0], dims[1], c.Heads/c.KVHeads
+	q = Reshape(TransposeAllAxes(q, 0, 2, 1, 3), rows, c.KVHeads, group*s, c.HeadDim)
+	k, v = TransposeAllAxes(k, 0, 2, 1, 3), TransposeAllAxes(v, 0, 2, 1, 3)
+	scores := DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})
+	scores = Add(Reshape(scores, rows, c.Heads, s, s), mask)
+	p := Reshape(Softmax(scores, -1), rows, c.KVHeads, group*s, s)
+	out := Reshape(DotGeneral(p, []int{3}, []int{0, 1}, v, []int{2}, []int{0, 1}), rows, c.Heads, s, c.HeadDim)
+	return Reshape(TransposeAllAxes(out, 0, 2, 1, 3), rows, s, c.Heads*c.HeadDim)
+}
+
+// sequences runs the network over whole sequences: tokens [rows, S] to hidden states [rows, S, hidden], before the
+// final norm.
+func (m *model) sequences(weights []*Node, tokens *Node) *Node {
+	g := tokens.Graph()
+	s := tokens.Shape().Dimensions[1]
+	cos, sin := m.ropeTables(g, s)
+	cos, sin = Reshape(cos, 1, s, 1, -1), Reshape(sin, 1, s, 1, -1)
+	mask := m.causalMask(g, s)
+	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
+	for _, li := range m.layout.layers {
+		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, true)
+		x = Add(x, m.dense(m.causalAttention(q, k, v, mask), weights[li.out], m.optional(weights, li.outBias)))
+		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
+	}
+	return x
+}
+
+func (m *model) optional(weights []*Node, index int) *Node {
+	if index < 0 {
+		return nil
+	}
+	return weights[index]
+}
+
+// logits applies the final norm and the head to hidden states [n, hidden].
+func (m *model) logits(weights []*Node, x *Node) *Node {
+	head := m.layout.head
+	if head < 0 {
+		head = m.layout.embedding
+	}
+	return m.denseTransposed(m.rmsNorm(x, weights[m.layout.finalNorm]), weights[head])
+}
+
+// causalMask is an additive mask [1, 1, s, s].
+func (m *model) causalMask(g *Graph, s int) *Node {
+	flat := make([]float32, s*s)
+	for i := range s {
+		for j := i + 1; j < s; j++ {
+			flat[i*s+j] = -1e30
+		}
+	}
+	return ConvertDType(ConstTensor(g, tensors.FromFlatDataAndDimensions(flat, 1, 1, s, s)), m.dtype)
+}
+
+// ropeTables gives cos and sin of positions 0..n-1, [n, headDim/2].
+func (m *model) ropeTables(g *Graph, n int) (cos, sin *Node) {
+	half := m.config.HeadDim / 2
+	c, s := make([]float32, n*half), make([]float32, n*half)
+	for j, f := range ropeFrequencies(m.config) {
+		for i := range n {
+			// The reference implementations multiply position and frequency in float32.
+			angle := float64(float32(i) * f)
+			c[i*half+j], s[i*half+j] = float32(math.Cos(angle)), float32(math.Sin(angle))
+		}
+	}
+	constant := func(flat []float32) *Node {
+		return ConvertDType(ConstTensor(g, tensors.FromFlatDataAndDimensions(flat, n, half)), m.dtype)
+	}
+	return constant(c), constant(s)
+}
+
+// ropeFrequencies are the angular steps per position, with the Llama 3.1 scaling where the model has one.
+func ropeFrequencies(c checkpoint.Config) []float32 {
+	freqs := make([]float32, c.HeadDim/2)
+	for j := range freqs {
+		f := 1 / math.Pow(c.RopeTheta, float64(2*j)/float64(c.HeadDim))
+		if s := c.RopeScaling; s != nil {
+			length := float64(s.OriginalMaxPositions)
+			low, high := length/s.LowFreqFactor, length/s.HighFreqFactor
+			switch wavelength := 2 * math.Pi / f; {
+			case wavelength > low:
+				f /= s.Factor
+			case wavelength >= high:
+				smooth := (length/wavelength - s.LowFreqFactor) / (s.HighFreqFactor - s.LowFreqFactor)
+				f = (1-smooth)*f/s.Factor + smooth*f
+			}
+		}
+		freqs[j] = float32(f)
+	}
+	return freqs
+}

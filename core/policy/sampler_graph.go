@@ -1,0 +1,196 @@
+package policy
+
+import (
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint:revive // graph code reads as formulas
+)
+
+// How the next token is chosen from the logits.
+const (
+	chooseSample = iota // inverse CDF in the graph
+	chooseGreedy        // argmax in the graph
+	chooseHost          // logits go to the host (top-p, top-k)
+)
+
+// The cache of keys, and the one of values, is a tensor [slots, kvHeads, length, headDim] per layer. Invariant: it is
+// zero at and beyond the number of tokens that a slot holds, so that adding to it is writing.
+
+// cacheParameters makes the parameters of the caches: keys of all layers, then values.
+func (m *model) cacheParameters(g *Graph, slots, length int) (keys, values []*Node) {
+	shape := shapes.Make(m.dtype, slots, m.config.KVHeads, length, m.config.HeadDim)
+	for range m.config.Layers {
+		keys = append(keys, Parameter(g, g.UniqueName("keys"), shape))
+	}
+	for range m.config.Layers {
+		values = append(values, Parameter(g, g.UniqueName("values"), shape))
+	}
+	return keys, values
+}
+
+// prefill builds the program that runs up to n new tokens, of any rows, through the network: packed in one list for
+// everything but attention, where they are laid out as [slots, heads, width]. It writes their keys and values and
+// chooses a token after the last one of each row.
+//
+// Parameters: weights; tokens [n]; positions [n]; valid [n], 0 for padding; where [n, 2]: slot, position; query
+// [n, 2]: slot, index among the row's new tokens; starts, counts [slots]: tokens held, new tokens; last [slots]:
+// index in the list of each row's last new token; uniforms [slots]; inverse temperature; keys; values.
+func (m *model) prefill(g *Graph, slots, length, n, width, choose int) []*Node {
+	c := m.config
+	weights := m.parameters(g)
+	i32 := func(name string, dims ...int) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, dims...)) }
+	tokens, positions := i32("tokens", n), i32("positions", n)
+	valid := Parameter(g, "valid", shapes.Make(m.dtype, n))
+	where, query := i32("where", n, 2), i32("query", n, 2)
+	starts, counts, last := i32("starts", slots), i32("counts", slots), i32("last", slots)
+	uniforms := Parameter(g, "uniforms", shapes.Make(m.dtype, slots))
+	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
+	keys, values := m.cacheParameters(g, slots, length)
+
+	cos, sin := m.ropeAt(positions, length)
+	whereKV, whereQ := perHead(where, c.KVHeads), perHead(query, c.Heads)
+	held := Add(starts, counts)
+	// Query i of a row may see the cache up to and including its own position.
+	limit := Add(InsertAxes(starts, -1), Iota(g, shapes.Make(dtypes.Int32, slots, width), 1))
+	visible := LessOrEqual(Iota(g, shapes.Make(dtypes.Int32, slots, width, length), 2), BroadcastToDims(InsertAxes(limit, -1), slots, width, length))
+	keep := InsertAxes(valid, -1, -1)
+
+	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
+	for i, li := range m.layout.layers {
+		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, !m.fused)
+		keys[i] = ScatterSum(keys[i], whereKV, Mul(k, keep), false, false)
+		values[i] = ScatterSum(values[i], whereKV, Mul(v, keep), false, false)
+		padded := ScatterSum(Zeros(g, shapes.Make(m.dtype, slots, c.Heads, width, c.HeadDim)), whereQ, Mul(q, keep), false, false)
+		out := m.cachedAttention(padded, keys[i], values[i], counts, held, visible)
+		heads := Reshape(Gather(out, whereQ), n, c.Heads*c.HeadDim)
+		x = Add(x, m.dense(heads, weights[li.out], m.optional(weights, li.outBias)))
+		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
+	}
+	logits := m.logits(weights, Gather(x, InsertAxes(last, -1)))
+	return append(append(m.choose(logits, uniforms, inverse, choose), keys...), values...)
+}
+
+// decode builds the program for one token per slot.
+//
+// Parameters: weights; tokens, positions, active [slots], active 0 for rows that stand still; uniforms [slots];
+// inverse temperature; keys; values.
+func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
+	c := m.config
+	weights := m.parameters(g)
+	i32 := func(name string) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, slots)) }
+	tokens, positions, active := i32("tokens"), i32("positions"), i32("active")
+	uniforms := Parameter(g, "uniforms", shapes.Make(m.dtype, slots))
+	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
+	keys, values := m.cacheParameters(g, slots, length)
+
+	cos, sin := m.ropeAt(positions, length)
+	slot := Iota(g, shapes.Make(dtypes.Int32, slots, 1), 0)
+	where := perHead(Concatenate([]*Node{slot, InsertAxes(positions, -1)}, -1), c.KVHeads)
+	keep := InsertAxes(ConvertDType(active, m.dtype), -1, -1)
+	held := AddScalar(positions, 1)
+	var visible *Node
+	if !m.fused {
+		visible = LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length), 2), BroadcastToDims(InsertAxes(held, -1, -1), slots, 1, length))
+	}
+
+	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
+	for i, li := range m.layout.layers {
+		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, !m.fused)
+		keys[i] = ScatterSum(keys[i], where, Mul(k, keep), false, true)
+		values[i] = ScatterSum(values[i], where, Mul(v, keep), false, true)
+		out := m.cachedAttention(InsertAxes(q, 2), keys[i], values[i], active, held, visible)
+		x = Add(x, m.dense(Reshape(out, slots, c.Heads*c.HeadDim), weights[li.out], m.optional(weights, li.outBias)))
+		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
+	}
+	return append(append(m.choose(m.logits(weights, x), uniforms, inverse, choose), keys...), values...)
+}
+
+// ropeAt gives cos and sin at the positions [n], as [n, 1, headDim/2].
+func (m *model) ropeAt(positions *Node, length int) (cos, sin *Node) {
+	c, s := m.ropeTables(positions.Graph(), length)
+	index := InsertAxes(positions, -1)
+	return InsertAxes(Gather(c, index), 1), InsertAxes(Gather(s, index), 1)
+}
+
+// perHead expands indices [n, 2] of (slot, position) to [n, heads, 3] with the head in the middle.
+func perHead(index *Node, heads int) *Node {
+	g, n := index.Graph(), index.Shape().Dimensions[0]
+	at := func(i int) *Node {
+		return BroadcastToDims(InsertAxes(SliceAxis(index, 1, AxisElem(i)), 1), n, heads, 1)
+	}
+	return Concatenate([]*Node{at(0), Iota(g, shapes.Make(dtypes.Int32, n, heads, 1), 1), at(1)}, -1)
+}
+
+// cachedAttention attends from q [slots, heads, width, headDim] to the caches. counts is the number of real queries
+// per slot and held the number of keys (int32 [slots]); visible is a mask [slots, width, length], which the fused
+// operation does not need for a single query.
+func (m *model) cachedAttention(q, keys, values, counts, held, visible *Node) *Node {
+	c := m.config
+	dims := q.Shape().Dimensions
+	slots, width, length := dims[0], dims[2], keys.Shape().Dimensions[2]
+	if m.fused {
+		cfg := &compute.ScaledDotProductAttentionConfig{
+			QuerySeqLen:    InternalBackendOutputs(counts)[0],
+			KeyValueSeqLen: InternalBackendOutputs(held)[0],
+		}
+		if visible != nil {
+			cfg.Mask = InternalBackendOutputs(InsertAxes(visible, 1))[0]
+		}
+		out, _ := BackendFusedScaledDotProductAttention(q, keys, values, compute.AttentionAxesLayoutBHSD, cfg)
+		return out
+	}
+	group := c.Heads / c.KVHeads
+	grouped := Reshape(q, slots, c.KVHeads, group*width, c.HeadDim)
+	scores := Reshape(DotGeneral(grouped, []int{3}, []int{0, 1}, keys, []int{3}, []int{0, 1}), slots, c.Heads, width, length)
+	mask := MulScalar(ConvertDType(Not(visible), m.dtype), -1e30)
+	p := Reshape(Softmax(Add(scores, InsertAxes(mask, 1)), -1), slots, c.KVHeads, group*width, length)
+	return Reshape(DotGeneral(p, []int{3}, []int{0, 1}, values, []int{2}, []int{0, 1}), slots, c.Heads, width, c.HeadDim)
+}
+
+// choose picks a token per row of logits [n, vocabulary] and gives it with its log-probability under
+// softmax(logits/T), or gives logits/T for the host to choose.
+func (m *model) choose(logits, uniforms, inverse *Node, how int) []*Node {
+	z := Mul(logits, ExpandLeftToRank(inverse, 2))
+	if how == chooseHost {
+		return []*Node{z}
+	}
+	n, vocabulary := z.Shape().Dimensions[0], z.Shape().Dimensions[1]
+	top := ReduceAndKeep(z, ReduceMax, -1)
+	e := Exp(Sub(z, top))
+	var token *Node
+	if how == chooseGreedy {
+		token = ArgMax(z, -1, dtypes.Int32)
+	} else {
+		// The first token whose cumulated mass exceeds u·total: u < 1, so one always does.
+		mass := CumSum(e, -1)
+		total := SliceAxis(mass, 1, AxisRange(vocabulary-1, vocabulary))
+		below := LessOrEqual(mass, BroadcastToDims(Mul(total, InsertAxes(uniforms, -1)), n, vocabulary))
+		token = MinScalar(ReduceSum(ConvertDType(below, dtypes.Int32), -1), vocabulary-1)
+	}
+	index := Concatenate([]*Node{Iota(z.Graph(), shapes.Make(dtypes.Int32, n, 1), 0), InsertAxes(token, -1)}, -1)
+	logp := Sub(Sub(Gather(z, index), Squeeze(top, -1)), Log(ReduceSum(e, -1)))
+	return []*Node{token, logp}
+}
+
+// regroup builds the program that makes new caches from old ones: slot i of the result holds the first keep[i]
+// tokens of the old slot source[i].
+func (m *model) regroup(g *Graph, oldSlots, oldLength, slots, length int) []*Node {
+	i32 := func(name string) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, slots)) }
+	source, keep := i32("source"), i32("keep")
+	keys, values := m.cacheParameters(g, oldSlots, oldLength)
+	inside := LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length, 1), 2), BroadcastToDims(InsertAxes(keep, -1, -1, -1), slots, 1, length, 1))
+	var out []*Node
+	for _, cache := range append(keys, values...) {
+		if length < oldLength {
+			cache = SliceAxis(cache, 2, AxisRange(0, length))
+		}
+		moved := Gather(cache, InsertAxes(source, -1))
+		if length > oldLength {
+			pad := Zeros(g, shapes.Make(m.dtype, slots, m.config.KVHeads, length-oldLength, m.config.HeadDim))
+			moved = Concatenate([]*Node{moved, pad}, 2)
+		}
+		out = append(out, Where(BroadcastToDims(inside, moved.Shape().Dimensions...), moved, ZerosLike(moved)))
+	}
+	return out
+}

@@ -1,0 +1,432 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Session samples from a policy and keeps the keys and values of the sequences that it has seen, so that a later call
+// with a longer sequence computes only what is new. It is safe for concurrent use, one call at a time.
+type Session struct {
+	p                  *Policy
+	maxRows, maxTokens int
+
+	mu      sync.Mutex
+	version uint64 // of the weights that the cache was computed with
+	slots   []slotState
+	length  int
+	cache   []*tensors.Tensor // keys of all layers, then values: [slots, kvHeads, length, headDim]
+	bySlot  map[int64]int
+	forks   map[int64]fork
+	clock   uint64
+}
+
+type slotState struct {
+	used   bool
+	id     int64
+	tokens []int32 // whose keys and values the slot holds
+	last   uint64  // call that used it last
+}
+
+type fork struct {
+	from   int64
+	length int
+}
+
+// widest is the largest number of new tokens per row that one prefill program takes.
+const widest = 128
+
+// NewSession makes a session for at most maxRows rows at a time, of at most maxTokens tokens each (prompt and all
+// continuations).
+func (p *Policy) NewSession(maxRows, maxTokens int) (*Session, error) {
+	if maxRows <= 0 || maxTokens <= 1 {
+		return nil, fmt.Errorf("new session: needs at least 1 row and 2 tokens, got %d and %d", maxRows, maxTokens)
+	}
+	if most := p.model.config.MaxPositions; maxTokens > most {
+		return nil, fmt.Errorf("new session: %d tokens, but the model was made for %d: lower the maximum", maxTokens, most)
+	}
+	return &Session{p: p, maxRows: maxRows, maxTokens: maxTokens, bySlot: map[int64]int{}, forks: map[int64]fork{}}, nil
+}
+
+// Fork says that row to will begin with the first length tokens of row from, so that they can be copied instead of
+// computed. It is a hint: a row that begins otherwise is computed anew.
+func (s *Session) Fork(from, to int64, length int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forks[to] = fork{from, length}
+}
+
+// Release says that the row will not be continued. Rows that are not released keep their place, and cost time, until
+// others need it.
+func (s *Session) Release(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slot, ok := s.bySlot[id]; ok {
+		// The tokens stay: a fork may still copy them until the slot is taken.
+		s.slots[slot].used = false
+	}
+	delete(s.forks, id)
+}
+
+// Close frees the cache.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drop()
+}
+
+// drop forgets everything that was computed.
+func (s *Session) drop() error {
+	cache := s.cache
+	s.cache, s.slots, s.length = nil, nil, 0
+	clear(s.bySlot)
+	var live []*tensors.Tensor
+	for _, t := range cache {
+		if t.Ok() {
+			live = append(live, t)
+		}
+	}
+	return finalize(live...)
+}
+
+// place gives every running row a slot whose cache holds a prefix of the row.
+func (r *sampling) place() error {
+	if r.version != r.weights.version {
+		if err := r.drop(); err != nil {
+			return err
+		}
+		r.version = r.weights.version
+	}
+	r.clock++
+	asked := map[int64]bool{}
+	need := 0
+	for i, row := range r.rows {
+		if !r.end[i] {
+			asked[row.ID] = true
+			need = max(need, min(len(row.Tokens)+row.MaxNew, r.maxTokens))
+		}
+	}
+	// Rows that were not released stay, as long as there is room: the least recently used go first.
+	var stay []int
+	for slot, st := range r.slots {
+		if st.used && !asked[st.id] {
+			stay = append(stay, slot)
+		}
+	}
+	coarse := !r.p.model.fused
+	most := bucket(r.maxRows, 1, coarse)
+	for len(stay)+len(asked) > most {
+		oldest := 0
+		for i, slot := range stay {
+			if r.slots[slot].last < r.slots[stay[oldest]].last {
+				oldest = i
+			}
+		}
+		stay = append(stay[:oldest], stay[oldest+1:]...)
+	}
+	count := bucket(len(stay)+len(asked), 1, coarse)
+	if count < len(r.slots) && 2*count > len(r.slots) {
+		count = len(r.slots) // not worth moving
+	}
+	length := r.length
+	if need > length {
+		length = r.cacheLength(need, count)
+	}
+
+	places := make([]placement, 0, len(stay)+len(asked))
+	for _, slot := range stay {
+		places = append(places, placement{row: -1, wish: slot, source: slot, id: r.slots[slot].id, tokens: r.slots[slot].tokens, last: r.slots[slot].last})
+	}
+	for i, row := range r.rows {
+		if r.end[i] {
+			continue
+		}
+		p := placement{row: i, wish: -1, source: -1, id: row.ID, last: r.clock}
+		held := row.Tokens[:len(row.Tokens)-1] // the last token is always computed: its logits choose the next
+		if slot, known := r.bySlot[row.ID]; known {
+			p.wish, p.source = slot, slot
+			p.tokens = r.slots[slot].tokens[:commonPrefix(r.slots[slot].tokens, held)]
+		} else if f, asked := r.forks[row.ID]; asked {
+			if slot, known := r.bySlot[f.from]; known {
+				keep := min(f.length, commonPrefix(r.slots[slot].tokens, held))
+				p.source, p.tokens = slot, append([]int32(nil), r.slots[slot].tokens[:keep]...)
+			}
+		}
+		delete(r.forks, row.ID)
+		places = append(places, p)
+	}
+	return r.arrange(places, count, length)
+}
+
+// placement is the place of one row in a new arrangement of the slots.
+type placement struct {
+	row    int // index of the call's row; -1: a row of an earlier call
+	wish   int // slot to stay in; -1: any
+	source int // slot to copy from; -1: none
+	id     int64
+	tokens []int32 // what the source holds of the row
+	last   uint64
+}
+
+// arrange puts rows into count slots of the given length, moving the caches only if something does move.
+func (r *sampling) arrange(places []placement, count, length int) error {
+	slots, source, keep := make([]slotState, count), make([]int32, count), make([]int32, count)
+	taken := make([]bool, count)
+	put := func(slot int, p placement) {
+		taken[slot] = true
+		slots[slot] = slotState{used: true, id: p.id, tokens: p.tokens, last: p.last}
+		if p.source >= 0 {
+			source[slot], keep[slot] = int32(p.source), int32(len(p.tokens))
+		}
+		if p.row >= 0 {
+			r.slot[p.row] = slot
+		}
+	}
+	var rest []placement
+	for _, p := range places {
+		if p.wish >= 0 && p.wish < count {
+			put(p.wish, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	free := 0
+	for _, p := range rest {
+		for taken[free] {
+			free++
+		}
+		put(free, p)
+	}
+	// Slots that nobody took keep what they hold: a fork may still want it.
+	for slot := range min(count, len(r.slots)) {
+		if !taken[slot] {
+			slots[slot] = r.slots[slot]
+			slots[slot].used = false
+			source[slot], keep[slot] = int32(slot), int32(len(slots[slot].tokens))
+		}
+	}
+	if err := r.move(slots, source, keep, length); err != nil {
+		return err
+	}
+	clear(r.bySlot)
+	for slot, st := range r.slots {
+		if st.used || len(st.tokens) > 0 {
+			r.bySlot[st.id] = slot
+		}
+	}
+	return nil
+}
+
+// move makes the caches fit an arrangement: slot i holds the first keep[i] tokens of the old slot source[i].
+func (s *Session) move(slots []slotState, source, keep []int32, length int) error {
+	m, old := s.p.model, s.slots
+	still := s.cache != nil && len(slots) == len(old) && length == s.length
+	for i := 0; still && i < len(slots); i++ {
+		still = int(keep[i]) == len(old[i].tokens) && (keep[i] == 0 || int(source[i]) == i)
+	}
+	oldSlots, oldLength, cache := len(old), s.length, s.cache
+	s.slots, s.length = slots, length
+	if still {
+		return nil
+	}
+	if cache == nil {
+		dims := []int{len(slots), m.config.KVHeads, length, m.config.HeadDim}
+		zeros := make([]float32, dims[0]*dims[1]*dims[2]*dims[3])
+		for range 2 * m.config.Layers {
+			t, err := s.p.backend.uploadFloats(m.dtype, zeros, dims...)
+			if err != nil {
+				return err
+			}
+			s.cache = append(s.cache, t)
+		}
+		return nil
+	}
+	key := programKey{kind: "regroup", sizes: [6]int{oldSlots, oldLength, len(slots), length}}
+	g, err := s.p.programs.get(s.p.backend, key, func(g *graph.Graph) []*graph.Node {
+		return m.regroup(g, oldSlots, oldLength, len(slots), length)
+	})
+	if err != nil {
+		return err
+	}
+	args := s.p.backend.arguments(g.NumParameters())
+	host(args, source, len(slots))
+	host(args, keep, len(slots))
+	moved, err := args.keep(cache...).run(g)
+	if err != nil {
+		return err
+	}
+	s.cache = moved
+	return finalize(cache...)
+}
+
+// prefillAll computes what the caches lack of the running rows, and the first new token of each.
+func (r *sampling) prefillAll(ctx context.Context) error {
+	if err := r.prefillShared(ctx); err != nil {
+		return err
+	}
+	for {
+		wave := r.nextWave(func(i int) int { return len(r.rows[i].Tokens) })
+		if len(wave) == 0 {
+			return nil
+		}
+		if err := checkContext(ctx); err != nil {
+			return err
+		}
+		if err := r.prefillWave(wave); err != nil {
+			return err
+		}
+	}
+}
+
+// prefillShared computes the prompt of rows that begin alike once, and copies it to the others, where that is cheaper.
+func (r *sampling) prefillShared(ctx context.Context) error {
+	leaders := map[string]int{} // tokens -> the row that computes them
+	follows := map[int]int{}    // row -> leader
+	saved := 0
+	for i, row := range r.rows {
+		if r.end[i] || len(row.Tokens) == 1 {
+			continue
+		}
+		text := tokenKey(row.Tokens[:len(row.Tokens)-1])
+		leader, known := leaders[text]
+		if !known {
+			leaders[text] = i
+			continue
+		}
+		if held, own := len(r.slots[r.slot[leader]].tokens), len(r.slots[r.slot[i]].tokens); held >= own {
+			follows[i] = leader
+			saved += len(row.Tokens) - 1 - own
+		}
+	}
+	// A multiplication of matrices runs at some 2e10 operations a second, a copy at some 2e9 bytes.
+	compute := float64(saved) * 2 * float64(r.p.Parameters()) / 2e10
+	c := r.p.model.config
+	moving := float64(len(r.slots)*r.length*c.Layers*2*c.KVHeads*c.HeadDim*4) / 2e9
+	if compute <= moving {
+		return nil
+	}
+	leads := map[int]bool{}
+	for _, leader := range follows {
+		leads[leader] = true
+	}
+	for {
+		wave := r.nextWave(func(i int) int {
+			if leads[i] {
+				return len(r.rows[i].Tokens) - 1
+			}
+			return 0
+		})
+		if len(wave) == 0 {
+			break
+		}
+		if err := checkContext(ctx); err != nil {
+			return err
+		}
+		if err := r.prefillWave(wave); err != nil {
+			return err
+		}
+	}
+	slots := append([]slotState(nil), r.slots...)
+	source, keep := make([]int32, len(slots)), make([]int32, len(slots))
+	for i := range slots {
+		source[i], keep[i] = int32(i), int32(len(slots[i].tokens))
+	}
+	for row, leader := range follows {
+		slot := r.slot[row]
+		slots[slot].tokens = append([]int32(nil), r.rows[row].Tokens[:len(r.rows[row].Tokens)-1]...)
+		source[slot], keep[slot] = int32(r.slot[leader]), int32(len(slots[slot].tokens))
+	}
+	return r.move(slots, source, keep, r.length)
+}
+
+func tokenKey(tokens []int32) string {
+	b := make([]byte, 0, 4*len(tokens))
+	for _, t := range tokens {
+		b = append(b, byte(t), byte(t>>8), byte(t>>16), byte(t>>24))
+	}
+	return string(b)
+}
+
+// piece is a run of new tokens of one row.
+type piece struct{ row, from, to int }
+
+// nextWave takes the next tokens of every running row whose cache holds less than upTo says.
+func (r *sampling) nextWave(upTo func(row int) int) []piece {
+	var wave []piece
+	for i := range r.rows {
+		if r.end[i] {
+			continue
+		}
+		held := len(r.slots[r.slot[i]].tokens)
+		if end := min(upTo(i), held+widest); end > held {
+			wave = append(wave, piece{i, held, end})
+		}
+	}
+	return wave
+}
+
+// prefillWave runs the pieces through the network; rows whose last token is among them get their first new token.
+func (r *sampling) prefillWave(wave []piece) error {
+	m, slots := r.p.model, len(r.slots)
+	total, width := 0, 0
+	for _, p := range wave {
+		total += p.to - p.from
+		width = max(width, p.to-p.from)
+	}
+	coarse := !m.fused
+	n := bucket(total, 16, coarse)
+	width = bucket(width, 1, true)
+	tokens, positions := make([]int32, n), make([]int32, n)
+	valid := make([]float32, n)
+	where, query := make([]int32, 2*n), make([]int32, 2*n)
+	starts, counts, last := make([]int32, slots), make([]int32, slots), make([]int32, slots)
+	at := 0
+	complete := map[int]bool{}
+	for _, p := range wave {
+		slot, row := r.slot[p.row], r.rows[p.row]
+		starts[slot], counts[slot] = int32(p.from), int32(p.to-p.from)
+		for j := p.from; j < p.to; j++ {
+			tokens[at], positions[at], valid[at] = row.Tokens[j], int32(j), 1
+			where[2*at], where[2*at+1] = int32(slot), int32(j)
+			query[2*at], query[2*at+1] = int32(slot), int32(j-p.from)
+			at++
+		}
+		last[slot] = int32(at - 1)
+		complete[p.row] = p.to == len(row.Tokens)
+		st := &r.slots[slot]
+		st.tokens = append(st.tokens, row.Tokens[p.from:p.to]...)
+	}
+	key := programKey{kind: "prefill", sizes: [6]int{slots, r.length, n, width, r.how}}
+	g, err := r.p.programs.get(r.p.backend, key, func(g *graph.Graph) []*graph.Node {
+		return m.prefill(g, slots, r.length, n, width, r.how)
+	})
+	if err != nil {
+		return err
+	}
+	args := r.p.backend.arguments(g.NumParameters()).keep(r.weights.tensors...)
+	host(args, tokens, n)
+	host(args, positions, n)
+	hostFloats(args, m.dtype, valid, n)
+	host(args, where, n, 2)
+	host(args, query, n, 2)
+	host(args, starts, slots)
+	host(args, counts, slots)
+	host(args, last, slots)
+	return r.choose(args, g, func(row int) bool { return complete[row] })
+}
+
+// cacheLength chooses the length of the caches: the session's maximum where that is small, because growing costs a
+// copy, else what is needed now.
+func (s *Session) cacheLength(need, slots int) int {
+	const small = 64 << 20 // bytes
+	m, c := s.p.model, s.p.model.config
+	full := bucket(s.maxTokens, 16, !m.fused)
+	if m.fused && slots*c.Layers*2*c.KVHeads*c.HeadDim*full*4 <= small {
+		return full
+	}
+	return min(bucket(need, 16, !m.fused), full)
+}
