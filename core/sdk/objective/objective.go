@@ -107,7 +107,7 @@ type Node struct {
 	From   Level     `json:"from,omitempty"`   // OpReduce, OpField
 	To     Level     `json:"to,omitempty"`     // OpReduce
 	Reduce Reduction `json:"reduce,omitempty"` // OpReduce
-	Mask   string    `json:"mask,omitempty"`   // OpReduce from token or turn level
+	Mask   string    `json:"mask,omitempty"`   // OpReduce from token level; "" means MaskPolicy
 }
 
 // Objective is a loss to be minimised, with named metrics to report beside it. Nodes are in topological order; Loss
@@ -203,6 +203,9 @@ func (o Objective) level(levels []Level, n Node) (Level, error) {
 		}
 		if level < n.From {
 			return 0, fmt.Errorf("its input is per %s, finer than %s", level, n.From)
+		}
+		if n.From != Token && n.Mask != "" {
+			return 0, fmt.Errorf("a mask selects tokens; a reduction from %s has none, got %q", n.From, n.Mask)
 		}
 		if n.Reduce != Sum && n.Reduce != Mean && n.Reduce != Last {
 			return 0, fmt.Errorf("unknown reduction %q", n.Reduce)
