@@ -102,6 +102,9 @@ func (w *LineWriter) Append(v any) error {
 	return nil
 }
 
+// Sync makes everything appended so far survive a power loss.
+func (w *LineWriter) Sync() error { return w.f.Sync() }
+
 // Close syncs and closes the file.
 func (w *LineWriter) Close() error { return errors.Join(w.f.Sync(), w.f.Close()) }
 
