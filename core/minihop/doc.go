@@ -5,6 +5,6 @@
 // (that is what a policy can know beforehand); the facts differ from world to world (that is what it has to look up).
 //
 // The package owns the world's law, the protocol text of its experts, the vocabulary and the mixtures of the
-// pre-training stream. It must not know how documents are retrieved (a [Search] is handed in), how episodes are run,
-// or how a model is computed.
+// pre-training stream. It must not know which retriever an experiment uses (a [Search] is handed to whoever writes an
+// episode), how episodes are run, or how a model is computed.
 package minihop

@@ -3,7 +3,6 @@ package minihop
 import (
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"reflect"
 	"slices"
@@ -32,91 +31,13 @@ func questions(t testing.TB, w *World, split string) []episode.Question {
 	return q
 }
 
-// hashed is the reference retriever of the world's documentation: signed hashing of words, idf, inner product.
-func hashed(t testing.TB, w *World, dim, k int) Search {
+func hashed(t testing.TB, w *World) Search {
 	t.Helper()
-	stop := map[string]bool{}
-	for _, s := range StopWords() {
-		stop[s] = true
+	search, err := w.HashedSearch(0, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	docs := w.Documents()
-	df := map[string]int{}
-	for _, d := range docs {
-		seen := map[string]bool{}
-		for _, word := range strings.Fields(d.Text) {
-			if !seen[word] {
-				seen[word] = true
-				df[word]++
-			}
-		}
-	}
-	add := func(v []float64, word string, weight float64) {
-		n := float64(len(docs))
-		idf := math.Log(1 + (n-float64(df[word])+.5)/(float64(df[word])+.5))
-		for h := range 2 {
-			x := crc32.ChecksumIEEE(fmt.Appendf(nil, "0:%d:%s", h, word))
-			sign := 1.
-			if x>>16&1 == 1 {
-				sign = -1
-			}
-			v[int(x)%dim] += sign * weight * idf
-		}
-	}
-	vectors := make([][]float64, len(docs))
-	for i, d := range docs {
-		v := make([]float64, dim)
-		title := strings.Fields(d.Title)
-		for _, word := range strings.Fields(d.Text) {
-			switch {
-			case stop[word] || slices.Contains(title, word):
-			default:
-				add(v, word, 1)
-			}
-		}
-		for _, word := range title {
-			add(v, word, 3)
-		}
-		norm := 0.
-		for _, x := range v {
-			norm += x * x
-		}
-		for j := range v {
-			v[j] /= math.Sqrt(norm)
-		}
-		vectors[i] = v
-	}
-	return func(query string) ([]Doc, error) {
-		v := make([]float64, dim)
-		seen := map[string]bool{}
-		for _, word := range strings.Fields(query) {
-			if !stop[word] && !seen[word] {
-				seen[word] = true
-				add(v, word, 1)
-			}
-		}
-		scores := make([]float64, len(docs))
-		order := make([]int, len(docs))
-		for i := range docs {
-			order[i] = i
-			for j := range v {
-				scores[i] += v[j] * vectors[i][j]
-			}
-		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			switch {
-			case scores[a] > scores[b]:
-				return -1
-			case scores[a] < scores[b]:
-				return 1
-			}
-			return 0
-		})
-		var best []Doc
-		for _, i := range order[:k] {
-			best = append(best, docs[i])
-		}
-		return best, nil
-	}
+	return search
 }
 
 func TestVocabularyAndChains(t *testing.T) {
@@ -307,7 +228,7 @@ func TestExpertLengths(t *testing.T) {
 		var mix [3]float64
 		mix[hops-1] = 1
 		w := world(t, 3, Options{Mix: mix})
-		search := hashed(t, w, 128, 2)
+		search := hashed(t, w)
 		qs, err := w.Questions("test", 100)
 		if err != nil {
 			t.Fatal(err)
@@ -339,7 +260,7 @@ func TestExpertLengths(t *testing.T) {
 
 func TestTranscripts(t *testing.T) {
 	w := world(t, 2, Options{})
-	search := hashed(t, w, 128, 2)
+	search := hashed(t, w)
 	q := questions(t, w, "train")[1]
 	e, r := q.Metadata["entities"].([]any), q.Metadata["chain"].([]any)
 	full, err := w.Expert(q, search)
@@ -374,7 +295,7 @@ func TestRetrieval(t *testing.T) {
 	var at1, at2, hops, raw, n float64
 	for seed := range uint64(4) {
 		w := world(t, seed+1, Options{})
-		search := hashed(t, w, 128, 2)
+		search := hashed(t, w)
 		for _, q := range questions(t, w, "train") {
 			for i, keys := range q.Metadata["search_keys"].([]any) {
 				docs, _ := search(keys.([]any)[0].(string))
@@ -402,6 +323,23 @@ func TestRetrieval(t *testing.T) {
 	t.Logf("gold @1 %.3f @2 %.4f; raw question finds all %.3f", at1/hops, at2/hops, raw/n)
 	if at1/hops < .87 || at1/hops > .95 || at2/hops < .99 || raw/n > .05 {
 		t.Error("want about .91, at least .99, about .02")
+	}
+}
+
+func TestCorpus(t *testing.T) {
+	w := world(t, 4, Options{})
+	c, err := w.Corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range w.Documents() {
+		got := c.At(i)
+		if got.ID != d.ID || got.Title != d.Title || got.Text() != d.Text || !slices.Equal(got.Paragraphs[0].Sentences, d.Sentences) {
+			t.Fatalf("document %d: %+v, want %+v", i, got, d)
+		}
+	}
+	if _, err := w.HashedSearch(0, 157); err == nil {
+		t.Error("more hits than documents must be refused")
 	}
 }
 
@@ -451,7 +389,7 @@ func TestPolicyFiles(t *testing.T) {
 }
 
 func TestStream(t *testing.T) {
-	open := func(w *World) (Search, error) { return hashed(t, w, 128, 2), nil }
+	open := func(w *World) (Search, error) { return hashed(t, w), nil }
 	shares := func(phase Phase, full *float64, n int) map[string]float64 {
 		s, err := NewStream(StreamOptions{Seed: 1, Phase: phase, FullShare: full}, open)
 		if err != nil {
@@ -515,7 +453,7 @@ func TestStream(t *testing.T) {
 }
 
 func TestStreamAccess(t *testing.T) {
-	open := func(w *World) (Search, error) { return hashed(t, w, 128, 2), nil }
+	open := func(w *World) (Search, error) { return hashed(t, w), nil }
 	a, err := NewStream(StreamOptions{Seed: 5, Phase: PhaseHabit, PerWorld: 3}, open)
 	if err != nil {
 		t.Fatal(err)
