@@ -1,0 +1,225 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// scope is what a text or expression may refer to besides var, local and seed. The sample has the types of the real
+// values; unknown parts stand for what only the run knows.
+type scope struct {
+	what   string
+	sample map[string]cty.Value
+}
+
+func (s scope) describe() string {
+	return "the names " + strings.Join(slices.Sorted(maps.Keys(s.sample)), ", ")
+}
+
+// check reports names that the scope does not have, each with the nearest one that it has.
+func (s scope) check(expr hclsyntax.Expression, f *frame) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	known := slices.Concat(slices.Collect(maps.Keys(s.sample)), slices.Collect(maps.Keys(f.roots)))
+	for _, t := range hclsyntax.Variables(expr) {
+		root := t.RootName()
+		value, ok := s.sample[root]
+		if !ok {
+			if !f.roots[root] {
+				diags = append(diags, errorAt(t.SourceRange().Ptr(), "Unknown name", "There is no %q in %s.%s It may use %s.",
+					root, s.what, didYouMean(root, known), s.describe()))
+			}
+			continue
+		}
+		at := value
+		for _, step := range t[1:] {
+			attr, ok := step.(hcl.TraverseAttr)
+			if !ok || !at.Type().IsObjectType() || !at.IsKnown() {
+				break
+			}
+			if !at.Type().HasAttribute(attr.Name) {
+				names := slices.Collect(maps.Keys(at.Type().AttributeTypes()))
+				diags = append(diags, errorAt(attr.SrcRange.Ptr(), "Unknown name", "%q has no %q.%s It has %s.",
+					root, attr.Name, didYouMean(attr.Name, names), strings.Join(slices.Sorted(slices.Values(names)), ", ")))
+				break
+			}
+			at = at.GetAttr(attr.Name)
+		}
+	}
+	return diags
+}
+
+func object(fields map[string]cty.Value) cty.Value { return cty.ObjectVal(fields) }
+
+func text(s string) cty.Value { return cty.StringVal(s) }
+
+func num(n float64) cty.Value { return cty.NumberFloatVal(n) }
+
+func sampleQuestion() cty.Value {
+	return object(map[string]cty.Value{
+		"id": text("q1"), "text": text("who?"), "hops": num(2), "type": text(""), "metadata": cty.DynamicVal,
+	})
+}
+
+func sampleHits() cty.Value {
+	return cty.ListVal([]cty.Value{object(map[string]cty.Value{
+		"document_id": text("d"), "paragraph_id": text("d.0"), "sentence_id": text(""), "title": text("t"), "text": text("x"), "score": num(1),
+	})})
+}
+
+func sampleTools() cty.Value {
+	return cty.ListVal([]cty.Value{object(map[string]cty.Value{
+		"name": text("search"), "description": text("d"),
+		"arguments": cty.ListVal([]cty.Value{object(map[string]cty.Value{
+			"name": text("query"), "type": text("string"), "description": text("d"), "required": cty.True,
+		})}),
+	})})
+}
+
+// promptScope is that of system and user. turns and hits hold the history where the protocol renders the prompt anew
+// each hop and where another policy writes the answer; else they are empty.
+func promptScope() scope {
+	return scope{"a prompt", map[string]cty.Value{
+		"question": sampleQuestion(), "tools": sampleTools(), "hits": sampleHits(), "max_turns": num(4), "max_searches": num(4),
+		"turns": cty.ListVal([]cty.Value{object(map[string]cty.Value{
+			"number": num(1), "thought": text("t"), "tool": text("search"), "arguments": text("{}"), "query": text("q"),
+			"observation": text("o"), "hits": sampleHits(), "error": text(""),
+		})}),
+	}}
+}
+
+// turnScope is that of observation, invalid and limit.
+func turnScope() scope {
+	return scope{"a text of a turn", map[string]cty.Value{
+		"question": sampleQuestion(), "hits": sampleHits(), "tool": text("search"), "query": text("q"), "arguments": text("{}"),
+		"error": text(""), "turn": num(1), "searches": num(1), "turns_left": num(3), "searches_left": num(3),
+	}}
+}
+
+// rewardScope is that of total: every source by name, the episode's counters, and the question.
+func rewardScope(sources []string) scope {
+	s := scope{"a reward expression", map[string]cty.Value{
+		"question": object(map[string]cty.Value{"hops": num(2), "type": text("")}),
+		"episode": object(map[string]cty.Value{
+			"turns": num(2), "searches": num(1), "valid": num(2), "invalid": num(0), "policy_tokens": num(20),
+			"observation_tokens": num(30), "answered": cty.True, "stop": text("answered"),
+		}),
+	}}
+	for _, name := range sources {
+		s.sample[name] = object(map[string]cty.Value{
+			"value": num(0.5), "components": cty.UnknownVal(cty.Map(cty.Number)), "turns": cty.ListVal([]cty.Value{num(0.5), num(0.5)}),
+		})
+	}
+	return s
+}
+
+// turnRewardScope is that of turn_total: in addition the turn, and what each source gave it.
+func turnRewardScope(sources []string) scope {
+	s := rewardScope(sources)
+	s.what = "a reward expression of a turn"
+	s.sample["turn"] = object(map[string]cty.Value{
+		"index": num(0), "last": cty.False, "valid": cty.True, "search": cty.True, "policy_tokens": num(10),
+	})
+	for _, name := range sources {
+		fields := s.sample[name].AsValueMap()
+		fields["turn"] = num(0.5)
+		s.sample[name] = object(fields)
+	}
+	return s
+}
+
+// guardScope is that of when.
+func guardScope() scope {
+	return scope{"a guard's condition", map[string]cty.Value{
+		"metrics": cty.UnknownVal(cty.Map(cty.Number)), "step": num(30), "stage": text("main"),
+	}}
+}
+
+func scopeValues(vars map[string]any) (map[string]cty.Value, error) {
+	values := make(map[string]cty.Value, len(vars))
+	for name, v := range vars {
+		value, err := toCty(reflect.ValueOf(v))
+		if err != nil {
+			return nil, fmt.Errorf("value of %q: %w", name, err)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// toCty converts a Go value. Slices become tuples and maps objects, so that elements may differ in type.
+func toCty(v reflect.Value) (cty.Value, error) {
+	for v.IsValid() && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) {
+		if v.Kind() == reflect.Pointer && v.IsNil() {
+			return cty.NullVal(cty.DynamicPseudoType), nil
+		}
+		v = v.Elem()
+	}
+	if !v.IsValid() {
+		return cty.NullVal(cty.DynamicPseudoType), nil
+	}
+	if n, ok := v.Interface().(json.Number); ok {
+		return cty.ParseNumberVal(n.String())
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return cty.StringVal(v.String()), nil
+	case reflect.Bool:
+		return cty.BoolVal(v.Bool()), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return cty.NumberIntVal(v.Int()), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return cty.NumberUIntVal(v.Uint()), nil
+	case reflect.Float32, reflect.Float64:
+		f := v.Float()
+		if f != f {
+			return cty.NilVal, fmt.Errorf("not a number")
+		}
+		return cty.NumberFloatVal(f), nil
+	case reflect.Slice, reflect.Array:
+		elements := make([]cty.Value, v.Len())
+		for i := range elements {
+			element, err := toCty(v.Index(i))
+			if err != nil {
+				return cty.NilVal, err
+			}
+			elements[i] = element
+		}
+		return cty.TupleVal(elements), nil
+	case reflect.Map:
+		if v.Type().Key().Kind() != reflect.String {
+			return cty.NilVal, fmt.Errorf("a map needs text keys, got %s", v.Type())
+		}
+		fields := make(map[string]cty.Value, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			field, err := toCty(it.Value())
+			if err != nil {
+				return cty.NilVal, err
+			}
+			fields[it.Key().String()] = field
+		}
+		return cty.ObjectVal(fields), nil
+	case reflect.Struct:
+		fields := map[string]cty.Value{}
+		for i := range v.NumField() {
+			tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if tag == "" || tag == "-" || !v.Type().Field(i).IsExported() {
+				continue
+			}
+			field, err := toCty(v.Field(i))
+			if err != nil {
+				return cty.NilVal, err
+			}
+			fields[tag] = field
+		}
+		return cty.ObjectVal(fields), nil
+	}
+	return cty.NilVal, fmt.Errorf("a value of type %s cannot be used in a text or expression", v.Type())
+}
