@@ -1,0 +1,510 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+// Engine runs episodes of one policy. It is safe for use by one caller at a time.
+type Engine struct {
+	Sampler   Sampler
+	Tokenizer Tokenizer
+	Tools     Tools
+}
+
+// Job asks for one episode.
+type Job struct {
+	ID       string
+	Question episode.Question
+	Agent    *Agent
+	Sampling sdk.Sampling
+	Key      rng.Key
+	// From is an episode to go on from, just after its turn AfterTurn (-1: after its prompt). Its prompt, tokens and
+	// counters are taken over; Question must be its own.
+	From      *Episode
+	AfterTurn int
+	// MaxNewTurns ends the episode after that many turns of the policy; 0 means no bound.
+	MaxNewTurns int
+	// NoTools lets the policy only answer: its first turn is the closing one.
+	NoTools bool
+}
+
+// live is an episode in the making.
+type live struct {
+	job     Job
+	ep      *Episode
+	text    *segmenter
+	slot    int64
+	turns   int // turns that did not end the episode
+	fresh   int // turns sampled by this job
+	closing bool
+	done    bool
+}
+
+// Run carries the jobs out in lock-step: one turn of all, then their tool calls in one batch per tool. Episodes come
+// back in the order of jobs. All jobs share their sampling parameters.
+func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
+	lives := make([]*live, len(jobs))
+	defer func() {
+		for i := range lives {
+			e.Sampler.Release(int64(i))
+		}
+	}()
+	for i, job := range jobs {
+		if job.Sampling != jobs[0].Sampling {
+			return nil, fmt.Errorf("rollout: job %s: the jobs of one call must share their sampling parameters", job.ID)
+		}
+		l, err := e.start(job)
+		if err != nil {
+			return nil, fmt.Errorf("rollout: episode %s of question %s: %w", job.ID, job.Question.ID, err)
+		}
+		l.slot = int64(i)
+		lives[i] = l
+	}
+	if err := e.firstSearches(ctx, lives); err != nil {
+		return nil, err
+	}
+	for {
+		active := slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.done })
+		if len(active) == 0 {
+			break
+		}
+		if err := e.turn(ctx, active); err != nil {
+			return nil, err
+		}
+	}
+	episodes := make([]*Episode, len(lives))
+	for i, l := range lives {
+		l.ep.Counters = count(l.ep.Episode)
+		episodes[i] = l.ep
+	}
+	return episodes, nil
+}
+
+// start renders the prompt, or takes over the beginning of another episode.
+func (e *Engine) start(job Job) (*live, error) {
+	if err := job.Agent.Check(); err != nil {
+		return nil, err
+	}
+	l := &live{job: job}
+	if job.From != nil {
+		ep, err := branch(job.From, job.AfterTurn)
+		if err != nil {
+			return nil, err
+		}
+		l.ep = ep
+		l.turns = len(ep.Turns)
+		l.closing = closed(job.Agent, ep.Turns)
+	} else {
+		ep, err := e.Prompt(job.Question, job.Agent)
+		if err != nil {
+			return nil, err
+		}
+		l.ep = ep
+	}
+	l.ep.ID, l.ep.QuestionID, l.ep.Key, l.ep.Origin = job.ID, job.Question.ID, job.Key, episode.OriginPolicy
+	l.closing = l.closing || job.NoTools
+	l.text = newSegmenter(e.Tokenizer, l.ep)
+	return l, nil
+}
+
+// Prompt makes an episode that holds only its prompt.
+func (e *Engine) Prompt(q episode.Question, agent *Agent) (*Episode, error) {
+	vars := map[string]any{"question": questionVars(q)}
+	var messages []Message
+	for _, part := range []struct {
+		role     string
+		template Template
+	}{{"system", agent.System}, {"user", agent.User}} {
+		if part.template == nil {
+			continue
+		}
+		pieces, err := part.template.Render(vars)
+		if err != nil {
+			return nil, fmt.Errorf("%s text: %w", part.role, err)
+		}
+		messages = append(messages, Message{part.role, neutralise(pieces, e.controls(agent))})
+	}
+	var pieces []Piece
+	if agent.ChatTemplate {
+		var err error
+		if pieces, err = e.Tokenizer.RenderChat(messages); err != nil {
+			return nil, fmt.Errorf("chat template: %w", err)
+		}
+	} else {
+		for _, m := range messages {
+			pieces = append(pieces, m.Content...)
+		}
+	}
+	tokens := e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(agent)))
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("the prompt is empty")
+	}
+	if agent.MaxPromptTokens > 0 && len(tokens) > agent.MaxPromptTokens {
+		return nil, fmt.Errorf("the prompt has %d tokens, max_prompt_tokens is %d", len(tokens), agent.MaxPromptTokens)
+	}
+	ep := &Episode{Tokens: [][]int32{tokens}, LogProbs: [][]float32{make([]float32, len(tokens))}}
+	ep.Sequences = []episode.Sequence{{PromptLength: len(tokens), Length: len(tokens)}}
+	return ep, nil
+}
+
+func (e *Engine) controls(agent *Agent) []string {
+	return append(agent.Protocol.Controls(), e.Tokenizer.SpecialTokens()...)
+}
+
+func questionVars(q episode.Question) map[string]any {
+	return map[string]any{"id": q.ID, "text": q.Text, "type": q.Type, "hops": q.Hops}
+}
+
+// exhausted says whether the budget leaves no further call.
+func (a *Agent) exhausted(turns, searches int) bool {
+	return a.MaxTurns > 0 && turns >= a.MaxTurns || a.MaxSearches > 0 && searches >= a.MaxSearches
+}
+
+// closed says whether the turns leave only the closing one.
+func closed(a *Agent, turns []episode.Turn) bool {
+	if a.OnBudget == OnBudgetClose {
+		return a.exhausted(len(turns), searches(turns))
+	}
+	for _, t := range turns {
+		if t.Action == episode.ActionCall && !t.Executed && t.Error == "" {
+			return true // it was answered by the limit text
+		}
+	}
+	return false
+}
+
+func searches(turns []episode.Turn) (n int) {
+	for _, t := range turns {
+		if t.Action == episode.ActionCall && t.Executed {
+			n++
+		}
+	}
+	return n
+}
+
+// firstSearches carries out the calls that agents make before the policy speaks.
+func (e *Engine) firstSearches(ctx context.Context, lives []*live) error {
+	var calls []*call
+	for _, l := range lives {
+		if l.job.Agent.FirstSearch && l.job.From == nil && !l.job.NoTools {
+			at := episode.Span{Start: l.ep.Sequences[0].Length, End: l.ep.Sequences[0].Length}
+			l.ep.Turns = append(l.ep.Turns, episode.Turn{
+				Span: at, ActionSpan: at, Action: episode.ActionCall, Tool: l.job.Agent.Tool,
+				Arguments: map[string]any{"query": l.job.Question.Text},
+			})
+			calls = append(calls, &call{live: l, turn: len(l.ep.Turns) - 1})
+		}
+	}
+	return e.call(ctx, calls)
+}
+
+// turn lets every active episode write once and act.
+func (e *Engine) turn(ctx context.Context, active []*live) error {
+	var rows []Row
+	var writing []*live
+	for _, l := range active {
+		bound, ok := e.bound(l)
+		if !ok {
+			l.end(episode.StopLength)
+			continue
+		}
+		decode, text, seen := e.Tokenizer.Decoder(), "", 0
+		protocol := l.job.Agent.Protocol
+		rows = append(rows, Row{
+			ID: l.slot, Tokens: l.ep.Tokens[0], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))),
+			Stop: func(tokens []int32) bool {
+				from := len(text)
+				for ; seen < len(tokens); seen++ {
+					text += decode(tokens[seen])
+				}
+				return protocol.Stopped(text, len(text)-from)
+			},
+		})
+		writing = append(writing, l)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	generated, err := e.Sampler.Generate(ctx, rows, writing[0].job.Sampling)
+	if err != nil {
+		return fmt.Errorf("rollout: sampling: %w", err)
+	}
+	var calls []*call
+	for i, l := range writing {
+		c, err := e.act(l, generated[i])
+		if err != nil {
+			return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
+		}
+		if c != nil {
+			calls = append(calls, c)
+		}
+	}
+	if err := e.call(ctx, calls); err != nil {
+		return err
+	}
+	for _, l := range writing {
+		if l.job.MaxNewTurns > 0 && l.fresh >= l.job.MaxNewTurns && !l.done {
+			l.end(episode.StopBudget)
+		}
+	}
+	return nil
+}
+
+// bound is how many tokens the next turn may have; false when there is no room for any.
+func (e *Engine) bound(l *live) (int, bool) {
+	agent, length := l.job.Agent, len(l.ep.Tokens[0])
+	bound := agent.TurnTokens.Next
+	switch {
+	case l.closing:
+		bound = agent.TurnTokens.Last
+	case len(l.ep.Turns) == 0:
+		bound = agent.TurnTokens.First
+	}
+	if agent.MaxResponseTokens > 0 {
+		bound = min(bound, agent.MaxResponseTokens-(length-l.ep.Sequences[0].PromptLength))
+	}
+	bound = min(bound, e.Sampler.MaxContext()-length)
+	return bound, bound > 0
+}
+
+// act records what the policy wrote and decides what follows. It returns a call to carry out, if any.
+func (e *Engine) act(l *live, g Generated) (*call, error) {
+	if len(g.Tokens) == 0 || len(g.Tokens) != len(g.LogProbs) {
+		return nil, fmt.Errorf("the sampler gave %d tokens and %d log-probabilities", len(g.Tokens), len(g.LogProbs))
+	}
+	span := l.text.append(episode.Policy, g.Tokens, g.LogProbs)
+	eos := e.Tokenizer.EOS()
+	written := g.Tokens
+	for len(written) > 0 && slices.Contains(eos, written[len(written)-1]) {
+		written = written[:len(written)-1]
+	}
+	agent := l.job.Agent
+	text := e.Tokenizer.Decode(written)
+	action := agent.Protocol.Parse(text)
+	turn := episode.Turn{Span: span, Text: text, Thought: action.Thought, Action: action.Kind}
+	turn.ActionSpan = e.actionSpan(span, written, action)
+	l.fresh++
+	defer func() { l.ep.Turns = append(l.ep.Turns, turn) }()
+
+	switch action.Kind {
+	case episode.ActionAnswer:
+		turn.Executed = true
+		l.ep.Answer = &action.Answer
+		l.end(episode.StopAnswered)
+		return nil, nil
+	case episode.ActionCall:
+		turn.Arguments = action.Arguments
+		turn.Tool = action.Tool
+		if turn.Tool == "" {
+			turn.Tool = agent.Tool
+		}
+		return e.allow(l, &turn)
+	}
+	// Nothing that the protocol understands.
+	if g.Length && len(written) == len(g.Tokens) {
+		turn.Action = episode.ActionNone
+	}
+	switch {
+	case l.closing:
+		l.end(episode.StopBudget)
+	case action.Ends || agent.Invalid == nil:
+		l.end(episode.StopInvalid)
+		if turn.Action == episode.ActionNone {
+			l.end(episode.StopLength)
+		}
+	default:
+		l.turns++
+		if err := e.notice(l, &turn, agent.Invalid, nil); err != nil {
+			return nil, fmt.Errorf("invalid text: %w", err)
+		}
+		if agent.exhausted(l.turns, 0) {
+			l.closing = true
+			if agent.OnBudget == OnBudgetStop {
+				l.end(episode.StopBudget)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// allow applies the budget to a call. The call is returned when it may be carried out.
+func (e *Engine) allow(l *live, turn *episode.Turn) (*call, error) {
+	agent := l.job.Agent
+	if l.closing {
+		l.end(episode.StopBudget)
+		return nil, nil
+	}
+	if agent.exhausted(l.turns, searches(l.ep.Turns)) {
+		if agent.OnBudget != OnBudgetLimitText {
+			l.end(episode.StopBudget)
+			return nil, nil
+		}
+		l.closing = true
+		l.turns++
+		if err := e.notice(l, turn, agent.Limit, agent.Protocol.Wrap); err != nil {
+			return nil, fmt.Errorf("limit text: %w", err)
+		}
+		return nil, nil
+	}
+	if !slices.Contains(agent.Tools, turn.Tool) {
+		turn.Error = fmt.Sprintf("there is no tool %q; the tools are: %s", turn.Tool, strings.Join(agent.Tools, ", "))
+		l.turns++
+		return nil, e.observe(l, len(l.ep.Turns)+1, turn, nil, turn.Error)
+	}
+	l.turns++
+	return &call{live: l, turn: len(l.ep.Turns)}, nil
+}
+
+// notice appends a text of the agent, between the marks of an observation if wrap is given, unless the text holds
+// them itself.
+func (e *Engine) notice(l *live, turn *episode.Turn, template Template, wrap func([]Piece) []Piece) error {
+	mark := ""
+	if wrap != nil {
+		mark = strings.TrimSpace(wrap(nil)[0].Text)
+	}
+	pieces, err := template.Render(map[string]any{"question": questionVars(l.job.Question)})
+	if err != nil {
+		return err
+	}
+	if wrap != nil && !strings.Contains(joined(pieces), mark) {
+		pieces = wrap(trimPieces(pieces))
+	}
+	tokens := e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(l.job.Agent)))
+	turn.ObservationSpan = l.text.append(episode.Notice, tokens, nil)
+	turn.Observation = l.text.last()
+	return nil
+}
+
+// observe appends the observation of a call. Its template sees hits (a list of objects with title, text, document_id,
+// paragraph_id, sentence_id and score), error, query, turn (1-based) and question.
+func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode.Hit, failure string) error {
+	agent := l.job.Agent
+	list := make([]any, len(hits))
+	for i, h := range hits {
+		list[i] = map[string]any{
+			"title": h.Title, "text": h.Text, "document_id": h.DocumentID, "paragraph_id": h.ParagraphID,
+			"sentence_id": h.SentenceID, "score": h.Score,
+		}
+	}
+	pieces := []Piece{{Text: failure}}
+	if failure == "" {
+		var err error
+		pieces, err = agent.Observation.Render(map[string]any{
+			"hits": list, "query": turn.Query(), "turn": number, "question": questionVars(l.job.Question),
+			"error": failure,
+		})
+		if err != nil {
+			return fmt.Errorf("observation text: %w", err)
+		}
+	}
+	pieces = neutralise(agent.Protocol.Wrap(trimPieces(pieces)), e.controls(agent))
+	tokens := e.Tokenizer.EncodePieces(pieces)
+	if agent.MaxObservationTokens > 0 && len(tokens) > agent.MaxObservationTokens {
+		tokens = tokens[:agent.MaxObservationTokens]
+	}
+	turn.Hits = hits
+	turn.ObservationSpan = l.text.append(episode.Observation, tokens, nil)
+	turn.Observation = l.text.last()
+	if len(l.ep.Tokens[0]) >= e.Sampler.MaxContext() {
+		l.end(episode.StopLength)
+	}
+	return nil
+}
+
+func (l *live) end(stop episode.Stop) {
+	l.done = true
+	l.ep.Stop = stop
+}
+
+// actionSpan is the token range that covers the action's bytes in the turn's text.
+func (e *Engine) actionSpan(span episode.Span, tokens []int32, a Action) episode.Span {
+	if a.End <= a.Start {
+		return episode.Span{Start: span.Start, End: span.Start}
+	}
+	decode := e.Tokenizer.Decoder()
+	start, end, at := -1, len(tokens), 0
+	for i, id := range tokens {
+		at += len(decode(id))
+		if start < 0 && at > a.Start {
+			start = i
+		}
+		if at >= a.End {
+			end = i + 1
+			break
+		}
+	}
+	return episode.Span{Start: span.Start + max(start, 0), End: span.Start + end}
+}
+
+// call is one tool call of an episode's turn.
+type call struct {
+	live *live
+	turn int // index into the episode's turns
+}
+
+// call carries calls out, one batch per tool, and appends the observations.
+func (e *Engine) call(ctx context.Context, calls []*call) error {
+	byTool := map[string][]*call{}
+	var tools []string
+	for _, c := range calls {
+		tool := c.live.ep.Turns[c.turn].Tool
+		if byTool[tool] == nil {
+			tools = append(tools, tool)
+		}
+		byTool[tool] = append(byTool[tool], c)
+	}
+	for _, tool := range tools {
+		if err := e.callTool(ctx, tool, byTool[tool]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) callTool(ctx context.Context, tool string, calls []*call) error {
+	requests := make([]sdk.Call, len(calls))
+	for i, c := range calls {
+		ep := c.live.ep
+		requests[i] = sdk.Call{EpisodeID: ep.ID, Turn: c.turn, Arguments: ep.Turns[c.turn].Arguments, Seen: seen(ep.Turns[:c.turn])}
+	}
+	began := time.Now()
+	results, err := e.Tools.Call(ctx, tool, requests)
+	if err != nil {
+		return fmt.Errorf("rollout: tool %q: %w", tool, err)
+	}
+	if len(results) != len(calls) {
+		return fmt.Errorf("rollout: tool %q answered %d of %d calls", tool, len(results), len(calls))
+	}
+	latency := time.Since(began).Seconds()
+	for i, c := range calls {
+		l := c.live
+		turn := &l.ep.Turns[c.turn]
+		turn.Executed, turn.Error, turn.LatencySeconds = true, results[i].Error, latency
+		if err := e.observe(l, c.turn+1, turn, results[i].Hits, results[i].Error); err != nil {
+			return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
+		}
+		agent := l.job.Agent
+		if agent.OnBudget == OnBudgetClose && agent.exhausted(l.turns, searches(l.ep.Turns)) {
+			l.closing = true
+		}
+	}
+	return nil
+}
+
+func seen(turns []episode.Turn) []sdk.Seen {
+	var list []sdk.Seen
+	for i, t := range turns {
+		for _, h := range t.Hits {
+			list = append(list, sdk.Seen{Turn: i, Tool: t.Tool, DocumentID: h.DocumentID, ParagraphID: h.ParagraphID, SentenceID: h.SentenceID})
+		}
+	}
+	return list
+}

@@ -1,0 +1,117 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+// Expert parses a transcript by the agent's protocol into an episode: the policy's text is trained, the observations
+// in it are not. It must end in an answer. The end-of-sequence token is added where sampling would go on to it.
+func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript string) (*Episode, error) {
+	tags, ok := agent.Protocol.(*Tags)
+	if !ok {
+		return nil, fmt.Errorf("expert of question %s: only the protocol tags reads transcripts, got %T", q.ID, agent.Protocol)
+	}
+	ep, err := e.Prompt(q, agent)
+	if err != nil {
+		return nil, fmt.Errorf("expert of question %s: %w", q.ID, err)
+	}
+	ep.ID, ep.QuestionID, ep.Origin = id, q.ID, episode.OriginExpert
+	text := newSegmenter(e.Tokenizer, ep)
+	rest := strings.TrimSpace(transcript)
+	for ep.Answer == nil {
+		written, observation, after, err := tags.splitTurn(rest)
+		if err != nil {
+			return nil, fmt.Errorf("expert of question %s, turn %d: %w", q.ID, len(ep.Turns)+1, err)
+		}
+		tokens := e.Tokenizer.EncodePieces(trustTags(written, tags.Controls()))
+		if observation == "" && !tags.StopAtAnswer && len(e.Tokenizer.EOS()) > 0 {
+			tokens = append(tokens, e.Tokenizer.EOS()[0])
+		}
+		span := text.append(episode.Policy, tokens, nil)
+		action := tags.Parse(written)
+		turn := episode.Turn{
+			Span: span, Text: written, Thought: action.Thought, Action: action.Kind, Arguments: action.Arguments,
+			ActionSpan: e.actionSpan(span, tokens, action), Executed: true,
+		}
+		if observation == "" {
+			if action.Kind != episode.ActionAnswer {
+				return nil, fmt.Errorf("expert of question %s: the last turn must give an answer between %q and %q, got %q",
+					q.ID, tags.Answer.open(), tags.Answer.close(), clip(written))
+			}
+			if strings.TrimSpace(after) != "" {
+				return nil, fmt.Errorf("expert of question %s: text after the answer: %q", q.ID, clip(after))
+			}
+			ep.Answer, ep.Stop = &action.Answer, episode.StopAnswered
+			ep.Turns = append(ep.Turns, turn)
+			break
+		}
+		turn.Tool = agent.Tool
+		turn.ObservationSpan = text.append(episode.Observation, e.Tokenizer.EncodePieces(trustTags(observation, tags.Controls())), nil)
+		turn.Observation = text.last()
+		ep.Turns = append(ep.Turns, turn)
+		rest = after
+	}
+	ep.Counters = count(ep.Episode)
+	return ep, nil
+}
+
+// splitTurn cuts the first turn off a transcript: what the policy wrote, and the observation with its tags and the
+// white space around it, which is empty for the last turn.
+func (t *Tags) splitTurn(text string) (written, observation, rest string, err error) {
+	if strings.TrimSpace(text) == "" {
+		return "", "", "", fmt.Errorf("the transcript ends without an answer")
+	}
+	call, called := firstPair(text, t.Call)
+	if t.StopAtAnswer {
+		if answer, answered := firstPair(text, t.Answer); answered && (!called || answer.start < call.start) {
+			return text[:answer.end], "", text[answer.end:], nil
+		}
+	}
+	if !called {
+		return strings.TrimRightFunc(text, unicode.IsSpace), "", "", nil
+	}
+	written, rest = text[:call.end], text[call.end:]
+	lead := len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
+	if !strings.HasPrefix(rest[lead:], t.Observation.open()) {
+		return "", "", "", fmt.Errorf("the call %q is not followed by an observation %q … %q", clip(call.content), t.Observation.open(), t.Observation.close())
+	}
+	end := strings.Index(rest, t.Observation.close())
+	if end < 0 {
+		return "", "", "", fmt.Errorf("the observation of call %q is not closed by %q", clip(call.content), t.Observation.close())
+	}
+	end += len(t.Observation.close())
+	end += len(rest[end:]) - len(strings.TrimLeftFunc(rest[end:], unicode.IsSpace))
+	return written, rest[:end], rest[end:], nil
+}
+
+// trustTags splits text so that only the protocol's own tags are trusted.
+func trustTags(text string, tags []string) []Piece {
+	var pieces []Piece
+	for text != "" {
+		at, tag := len(text), ""
+		for _, candidate := range tags {
+			if i := strings.Index(text, candidate); i >= 0 && (i < at || i == at && len(candidate) > len(tag)) {
+				at, tag = i, candidate
+			}
+		}
+		if at > 0 {
+			pieces = append(pieces, Piece{Text: text[:at]})
+		}
+		if tag != "" {
+			pieces = append(pieces, Piece{Text: tag, Trusted: true})
+		}
+		text = text[at+len(tag):]
+	}
+	return pieces
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return strings.ToValidUTF8(s[:80], "") + "…"
+	}
+	return s
+}
