@@ -75,17 +75,28 @@ func (t *Tags) splitTurn(text string) (written, observation, rest string, err er
 		return strings.TrimRightFunc(text, unicode.IsSpace), "", "", nil
 	}
 	written, rest = text[:call.end], text[call.end:]
-	lead := len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
-	if !strings.HasPrefix(rest[lead:], t.Observation.open()) {
-		return "", "", "", fmt.Errorf("the call %q is not followed by an observation %q … %q", clip(call.content), t.Observation.open(), t.Observation.close())
+	blocks := t.observations(rest)
+	if len(blocks) == 0 || strings.TrimSpace(rest[:blocks[0].start]) != "" {
+		return "", "", "", fmt.Errorf("the call %q is not followed by a closed observation %q … %q",
+			clip(call.content), t.Observation.open(), t.Observation.close())
 	}
-	end := strings.Index(rest, t.Observation.close())
-	if end < 0 {
-		return "", "", "", fmt.Errorf("the observation of call %q is not closed by %q", clip(call.content), t.Observation.close())
-	}
-	end += len(t.Observation.close())
+	end := blocks[0].end
 	end += len(rest[end:]) - len(strings.TrimLeftFunc(rest[end:], unicode.IsSpace))
 	return written, rest[:end], rest[end:], nil
+}
+
+// observations finds the observations in a text, tags included: from an opening tag to the nearest closing one, one
+// after the other.
+func (t *Tags) observations(text string) []found {
+	var blocks []found
+	for at := 0; ; {
+		f, more := firstPair(text[at:], t.Observation)
+		if !more {
+			return blocks
+		}
+		blocks = append(blocks, found{f.content, at + f.start, at + f.end})
+		at += f.end
+	}
 }
 
 // trustTags splits text so that only the protocol's own tags are trusted.

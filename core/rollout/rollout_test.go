@@ -204,8 +204,8 @@ func TestExpert(t *testing.T) {
 	}
 	for transcript, want := range map[string]string{
 		"":                                   "ends without an answer",
-		"<search>a</search>":                 "not followed by an observation",
-		"<search>a</search><information>doc": "not closed by",
+		"<search>a</search>":                 "not followed by a closed observation",
+		"<search>a</search><information>doc": "not followed by a closed observation",
 		"just text":                          "the last turn must give an answer",
 		"<answer>x</answer> and more":        "text after the answer",
 		"<search>a</search><information></information>": "ends without an answer",
