@@ -95,7 +95,7 @@ type Agent struct {
 	ChatTemplate bool
 	System       Template // may be nil
 	User         Template
-	Observation  Template // of hits; see Engine.observe for its variables
+	Observation  Template // of a call's hits
 	// Invalid is said after an invalid action. Nil ends the episode instead.
 	Invalid Template
 	// Limit is said in place of an observation when the budget is used up and OnBudget is limit_text.
@@ -115,6 +115,8 @@ type Agent struct {
 	// Tool is the tool that the protocol's calls go to when they do not name one. Tools lists all that may be called.
 	Tool  string
 	Tools []string
+	// Descriptions are those of the tools, for the prompt.
+	Descriptions []sdk.Tool
 }
 
 // Check says what is wrong with the agent.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (e *Engine) start(job Job) (*live, error) {
 
 // Prompt makes an episode that holds only its prompt.
 func (e *Engine) Prompt(q episode.Question, agent *Agent) (*Episode, error) {
-	vars := map[string]any{"question": questionVars(q)}
+	vars := promptVars(q, agent)
 	var messages []Message
 	for _, part := range []struct {
 		role     string
@@ -159,8 +160,51 @@ func (e *Engine) controls(agent *Agent) []string {
 	return append(agent.Protocol.Controls(), e.Tokenizer.SpecialTokens()...)
 }
 
+// promptVars is what system and user texts see. hits and turns are the history, which a prompt that is rendered once
+// does not have.
+func promptVars(q episode.Question, agent *Agent) map[string]any {
+	tools := make([]any, len(agent.Descriptions))
+	for i, t := range agent.Descriptions {
+		arguments := make([]any, len(t.Arguments))
+		for j, a := range t.Arguments {
+			arguments[j] = map[string]any{"name": a.Name, "type": a.Type, "description": a.Description, "required": a.Required}
+		}
+		tools[i] = map[string]any{"name": t.Name, "description": t.Description, "arguments": arguments}
+	}
+	return map[string]any{
+		"question": questionVars(q), "tools": tools, "hits": []any{}, "turns": []any{},
+		"max_turns": agent.MaxTurns, "max_searches": agent.MaxSearches,
+	}
+}
+
 func questionVars(q episode.Question) map[string]any {
-	return map[string]any{"id": q.ID, "text": q.Text, "type": q.Type, "hops": q.Hops}
+	metadata := q.Metadata
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	return map[string]any{"id": q.ID, "text": q.Text, "type": q.Type, "hops": q.Hops, "metadata": metadata}
+}
+
+// turnVars is what observation, invalid and limit texts see. number counts turns from 1; turns_left and searches_left
+// are 0 where there is no bound.
+func turnVars(l *live, number int, turn *episode.Turn, hits []episode.Hit) map[string]any {
+	list := make([]any, len(hits))
+	for i, h := range hits {
+		list[i] = map[string]any{
+			"title": h.Title, "text": h.Text, "document_id": h.DocumentID, "paragraph_id": h.ParagraphID,
+			"sentence_id": h.SentenceID, "score": h.Score,
+		}
+	}
+	arguments, err := json.Marshal(turn.Arguments)
+	if err != nil || turn.Arguments == nil {
+		arguments = []byte("{}")
+	}
+	agent, done := l.job.Agent, searches(l.ep.Turns)
+	return map[string]any{
+		"question": questionVars(l.job.Question), "hits": list, "tool": turn.Tool, "query": turn.Query(),
+		"arguments": string(arguments), "error": turn.Error, "turn": number, "searches": done,
+		"turns_left": max(0, agent.MaxTurns-l.turns), "searches_left": max(0, agent.MaxSearches-done),
+	}
 }
 
 // exhausted says whether the budget leaves no further call.
@@ -370,7 +414,7 @@ func (e *Engine) notice(l *live, turn *episode.Turn, template Template, wrap fun
 	if wrap != nil {
 		mark = strings.TrimSpace(wrap(nil)[0].Text)
 	}
-	pieces, err := template.Render(map[string]any{"question": questionVars(l.job.Question)})
+	pieces, err := template.Render(turnVars(l, len(l.ep.Turns)+1, turn, nil))
 	if err != nil {
 		return err
 	}
@@ -383,25 +427,13 @@ func (e *Engine) notice(l *live, turn *episode.Turn, template Template, wrap fun
 	return nil
 }
 
-// observe appends the observation of a call. Its template sees hits (a list of objects with title, text, document_id,
-// paragraph_id, sentence_id and score), error, query, turn (1-based) and question.
+// observe appends the observation of a call.
 func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode.Hit, failure string) error {
 	agent := l.job.Agent
-	list := make([]any, len(hits))
-	for i, h := range hits {
-		list[i] = map[string]any{
-			"title": h.Title, "text": h.Text, "document_id": h.DocumentID, "paragraph_id": h.ParagraphID,
-			"sentence_id": h.SentenceID, "score": h.Score,
-		}
-	}
 	pieces := []Piece{{Text: failure}}
 	if failure == "" {
 		var err error
-		pieces, err = agent.Observation.Render(map[string]any{
-			"hits": list, "query": turn.Query(), "turn": number, "question": questionVars(l.job.Question),
-			"error": failure,
-		})
-		if err != nil {
+		if pieces, err = agent.Observation.Render(turnVars(l, number, turn, hits)); err != nil {
 			return fmt.Errorf("observation text: %w", err)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // Expert parses a transcript by the agent's protocol into an episode: the policy's text is trained, the observations
-// in it are not. It must end in an answer. The end-of-sequence token is added where sampling would go on to it.
+// in it are not. It must end in an answer. The end-of-sequence token is added where the transcript has it, and where
+// sampling would go on to it.
 func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript string) (*Episode, error) {
 	tags, ok := agent.Protocol.(*Tags)
 	if !ok {
@@ -21,15 +22,15 @@ func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript 
 	}
 	ep.ID, ep.QuestionID, ep.Origin = id, q.ID, episode.OriginExpert
 	text := newSegmenter(e.Tokenizer, ep)
-	rest := strings.TrimSpace(transcript)
+	rest, ended := e.trimEnd(strings.TrimSpace(transcript))
 	for ep.Answer == nil {
 		written, observation, after, err := tags.splitTurn(rest)
 		if err != nil {
 			return nil, fmt.Errorf("expert of question %s, turn %d: %w", q.ID, len(ep.Turns)+1, err)
 		}
 		tokens := e.Tokenizer.EncodePieces(trustTags(written, tags.Controls()))
-		if observation == "" && !tags.StopAtAnswer && len(e.Tokenizer.EOS()) > 0 {
-			tokens = append(tokens, e.Tokenizer.EOS()[0])
+		if eos := e.Tokenizer.EOS(); observation == "" && (ended || !tags.StopAtAnswer) && len(eos) > 0 {
+			tokens = append(tokens, eos[0])
 		}
 		span := text.append(episode.Policy, tokens, nil)
 		action := tags.Parse(written)
@@ -57,6 +58,16 @@ func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript 
 	}
 	ep.Counters = count(ep.Episode)
 	return ep, nil
+}
+
+// trimEnd takes the text of an end-of-sequence token off the end of a transcript.
+func (e *Engine) trimEnd(transcript string) (string, bool) {
+	for _, id := range e.Tokenizer.EOS() {
+		if rest, ok := strings.CutSuffix(transcript, strings.TrimSpace(e.Tokenizer.Decode([]int32{id}))); ok {
+			return strings.TrimSpace(rest), true
+		}
+	}
+	return transcript, false
 }
 
 // splitTurn cuts the first turn off a transcript: what the policy wrote, and the observation with its tags and the
