@@ -1,0 +1,673 @@
+package dataset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/text"
+)
+
+// format is one record format: how it is recognised and what its fields mean.
+type format struct {
+	name  string
+	match func(record) bool
+	parse func(record, Spec) (draft, error)
+	used  []string // fields that do not pass into the metadata
+}
+
+// draft is what a format found; finish makes a question of it.
+type draft struct {
+	id, question string
+	answers      []string
+	gold         []string // titles
+	passages     []passage
+	hops         int
+	kind         string
+	extra        map[string]any
+}
+
+// passage is a text of the record's context; gold ones carry their place among the golds.
+type passage struct {
+	title, text string
+}
+
+// formats lists the record formats in the order in which they are tried.
+func formats() []format {
+	return []format{
+		{"search_r1", func(r record) bool { return r.has("reward_model") }, parseSearchR1, []string{"id", "_id", "question", "golden_answers", "answer", "label", "reward_model"}},
+		{"flashrag", func(r record) bool { return r.has("golden_answers") }, parseFlashRAG, []string{"id", "question", "golden_answers"}},
+		{"musique", func(r record) bool { return r.hasAll("question_decomposition", "answer") }, parseMusique, []string{"id", "question", "answer", "answer_aliases"}},
+		{"ircot", func(r record) bool { return r.hasAll("question_text", "answers_objects") }, parseIRCoT, []string{"question_id", "question_text", "answers_objects", "answers"}},
+		{"strategyqa", func(r record) bool { return r.hasAll("qid", "question") }, parseStrategyQA, []string{"qid", "question", "answer", "evidence"}},
+		{"normalized", func(r record) bool { return r.hasAll("question", "answers", "gold_titles") }, parseNormalized, []string{"id", "question", "answers", "gold_titles", "hops", "type"}},
+		{"2wikimultihopqa", func(r record) bool { return r.hasAll("question", "supporting_facts", "evidences") }, parseHotpot, []string{"_id", "id", "question", "answer", "type"}},
+		{"hotpotqa", func(r record) bool { return r.hasAll("question", "supporting_facts") }, parseHotpot, []string{"_id", "id", "question", "answer", "type"}},
+		{"qa", func(r record) bool { return r.has("question") && (r.has("answer") || r.has("answers")) }, parseQA, []string{"id", "_id", "idx", "test_id", "question", "answer", "answers", "type", "hops"}},
+	}
+}
+
+// Formats lists the names of the record formats.
+func Formats() []string {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// parserOf gives the function that turns records into questions and expert texts: by the named format, or by the one
+// that the first record's fields show.
+func parserOf(spec Spec) (func(record) (episode.Question, string, error), error) {
+	var chosen *format
+	all := formats()
+	if spec.Format != "" {
+		i := slices.IndexFunc(all, func(f format) bool { return f.name == spec.Format })
+		if i < 0 {
+			return nil, fmt.Errorf("dataset: unknown format %q, want one of %s", spec.Format, strings.Join(Formats(), ", "))
+		}
+		chosen = &all[i]
+	}
+	return func(r record) (episode.Question, string, error) {
+		if chosen == nil {
+			i := slices.IndexFunc(all, func(f format) bool { return f.match(r) })
+			if i < 0 {
+				return episode.Question{}, "", r.errorf("no known format has the fields %s; want question and answer, or set format to one of %s",
+					strings.Join(slices.Sorted(maps.Keys(r.fields)), ", "), strings.Join(Formats(), ", "))
+			}
+			chosen = &all[i]
+		}
+		d, err := chosen.parse(r, spec)
+		if err != nil {
+			return episode.Question{}, "", err
+		}
+		return finish(r, *chosen, d)
+	}, nil
+}
+
+// finish checks a draft and puts the question together.
+func finish(r record, f format, d draft) (q episode.Question, expert string, err error) {
+	q.ID = text.Trim(d.id)
+	if q.ID == "" {
+		q.ID = fmt.Sprintf("%s-%d", r.stem, r.number)
+	}
+	if q.Text = text.Trim(d.question); q.Text == "" {
+		return q, "", r.errorf("the question is empty")
+	}
+	q.Type, q.Hops = d.kind, d.hops
+	trimmed := false
+	for _, a := range d.answers {
+		t := text.Trim(a)
+		trimmed = trimmed || t != a
+		if t != "" && !slices.Contains(q.Answers, t) {
+			q.Answers = append(q.Answers, t)
+		}
+	}
+	if len(q.Answers) == 0 || text.Trim(d.answers[0]) == "" {
+		return q, "", r.errorf("question %q has no answer", q.ID)
+	}
+
+	q.Metadata = map[string]any{}
+	skip := append([]string{"context", "contexts", "paragraphs", "prompt", "metadata", "extra_info", "gold_response", "expert"}, f.used...)
+	for _, nested := range []string{"metadata", "extra_info"} {
+		if m, ok := r.fields[nested].(map[string]any); ok {
+			for k, v := range m {
+				if !slices.Contains(skip, k) {
+					q.Metadata[k] = plain(v)
+				}
+			}
+		}
+	}
+	for k, v := range r.fields {
+		if v != nil && !slices.Contains(skip, k) {
+			q.Metadata[k] = plain(v)
+		}
+	}
+	maps.Copy(q.Metadata, d.extra)
+	if q.Text != d.question {
+		q.Metadata["raw_question"] = d.question
+	}
+	if trimmed {
+		q.Metadata["raw_answers"] = anys(d.answers)
+	}
+	addGold(&q, d)
+
+	for _, field := range []string{"gold_response", "expert"} {
+		if expert == "" {
+			if expert, err = r.optionalText(field); err != nil {
+				return q, "", err
+			}
+		}
+	}
+	return q, expert, nil
+}
+
+// addGold sets the golds and, where texts are known, support_docs in the same order.
+func addGold(q *episode.Question, d draft) {
+	var docs []any
+	known := false
+	add := func(p passage) {
+		q.Gold = append(q.Gold, episode.Gold{Title: p.title})
+		known = known || p.text != ""
+		docs = append(docs, map[string]any{"title": p.title, "paragraph_text": p.text})
+	}
+	if d.gold == nil {
+		for _, p := range d.passages {
+			add(p)
+		}
+	}
+	var seen []string
+	for _, title := range d.gold {
+		if slices.Contains(seen, title) {
+			continue
+		}
+		seen = append(seen, title)
+		p := passage{title: title}
+		if i := slices.IndexFunc(d.passages, func(p passage) bool { return p.title == title }); i >= 0 {
+			p = d.passages[i]
+		}
+		add(p)
+	}
+	if _, given := q.Metadata["support_docs"]; known && !given {
+		q.Metadata["support_docs"] = docs
+	}
+	if q.Hops == 0 {
+		q.Hops = len(q.Gold)
+	}
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+func parseNormalized(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.text("id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question"); err != nil {
+		return d, err
+	}
+	if d.answers, err = r.texts("answers", r.fields["answers"]); err != nil {
+		return d, err
+	}
+	if d.kind, err = r.optionalText("type"); err != nil {
+		return d, err
+	}
+	if d.hops, err = r.optionalInt("hops"); err != nil {
+		return d, err
+	}
+	titles, err := r.texts("gold_titles", r.fields["gold_titles"])
+	if err != nil {
+		return d, err
+	}
+	context, err := r.list("context")
+	if err != nil {
+		return d, err
+	}
+	for i, c := range context {
+		p, gold, err := r.contextEntry("context", i, c)
+		if err != nil {
+			return d, err
+		}
+		if gold {
+			d.passages = append(d.passages, p)
+		}
+	}
+	// MuSiQue's titles do not identify its gold paragraphs; with the paragraphs at hand each is a gold of its own.
+	if !r.has("decomposition") || len(d.passages) == 0 {
+		d.gold = append([]string{}, titles...)
+	}
+	return d, nil
+}
+
+// contextEntry reads {title, sentences | text | paragraph_text, is_gold | is_supporting}.
+func (r record) contextEntry(field string, i int, c any) (p passage, gold bool, err error) {
+	m, ok := c.(map[string]any)
+	if !ok {
+		return p, false, r.errorf("field %q: entry %d is a %s, want an object", field, i, kindOf(c))
+	}
+	if p.title, ok = scalar(m["title"]); !ok {
+		return p, false, r.errorf("field %q: entry %d has no title", field, i)
+	}
+	for _, name := range []string{"is_gold", "is_supporting"} {
+		if b, ok := m[name].(bool); ok && b {
+			gold = true
+		}
+	}
+	switch {
+	case m["sentences"] != nil:
+		sentences, err := r.texts(field, m["sentences"])
+		if err != nil {
+			return p, false, err
+		}
+		p.text = join(sentences)
+	case m["text"] != nil:
+		p.text, _ = scalar(m["text"])
+	default:
+		p.text, _ = scalar(m["paragraph_text"])
+	}
+	return p, gold, nil
+}
+
+// join makes a paragraph of sentences as the corpora do: trimmed, empty ones left out, a blank between two.
+func join(sentences []string) string {
+	var kept []string
+	for _, s := range sentences {
+		if s = strings.TrimSpace(s); s != "" {
+			kept = append(kept, s)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+// parseHotpot reads HotpotQA and 2WikiMultihopQA, in the released form and in Hugging Face's struct form.
+func parseHotpot(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.anyText("_id", "id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question"); err != nil {
+		return d, err
+	}
+	if !r.has("answer") {
+		return d, r.errorf("field %q is missing", "answer")
+	}
+	if d.answers, err = r.texts("answer", r.fields["answer"]); err != nil {
+		return d, err
+	}
+	if d.kind, err = r.optionalText("type"); err != nil {
+		return d, err
+	}
+	facts, err := r.facts("supporting_facts", r.fields["supporting_facts"])
+	if err != nil {
+		return d, err
+	}
+	d.gold = []string{}
+	for _, f := range facts {
+		d.gold = append(d.gold, f.title)
+	}
+	if d.passages, err = r.hotpotContext(r.fields["context"]); err != nil {
+		return d, err
+	}
+	d.extra = map[string]any{"supporting_facts": pairs(facts)}
+	return d, nil
+}
+
+// anyText gives the first of the fields that is there, or "".
+func (r record) anyText(names ...string) (string, error) {
+	for _, n := range names {
+		if r.has(n) {
+			return r.text(n)
+		}
+	}
+	return "", nil
+}
+
+type supportingFact struct {
+	title    string
+	sentence int
+}
+
+func pairs(facts []supportingFact) []any {
+	out := make([]any, len(facts))
+	for i, f := range facts {
+		out[i] = []any{f.title, float64(f.sentence)}
+	}
+	return out
+}
+
+// facts reads [[title, sentence]] or {title: [], sent_id: []}. The sentence may be out of range: released files have
+// such.
+func (r record) facts(name string, v any) (facts []supportingFact, err error) {
+	if m, ok := v.(map[string]any); ok {
+		titles, ok1 := m["title"].([]any)
+		ids, ok2 := m["sent_id"].([]any)
+		if !ok1 || !ok2 || len(titles) != len(ids) {
+			return nil, r.errorf("field %q: want lists title and sent_id of equal length", name)
+		}
+		var list []any
+		for i := range titles {
+			list = append(list, []any{titles[i], ids[i]})
+		}
+		v = list
+	}
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		return nil, r.errorf("field %q is a %s, want a list of [title, sentence]", name, kindOf(v))
+	}
+	for i, x := range list {
+		pair, ok := x.([]any)
+		if !ok || len(pair) != 2 {
+			return nil, r.errorf("field %q: entry %d is not [title, sentence]", name, i)
+		}
+		title, ok := scalar(pair[0])
+		n, whole := integer(pair[1])
+		if !ok || !whole {
+			return nil, r.errorf("field %q: entry %d is not [title, sentence]", name, i)
+		}
+		facts = append(facts, supportingFact{title, n})
+	}
+	return facts, nil
+}
+
+// hotpotContext reads [[title, [sentences]]] or {title: [], sentences: [[]]}.
+func (r record) hotpotContext(v any) (passages []passage, err error) {
+	var titles, texts []any
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		var ok1, ok2 bool
+		titles, ok1 = v["title"].([]any)
+		texts, ok2 = v["sentences"].([]any)
+		if !ok1 || !ok2 || len(titles) != len(texts) {
+			return nil, r.errorf("field %q: want lists title and sentences of equal length", "context")
+		}
+	case []any:
+		for i, x := range v {
+			pair, ok := x.([]any)
+			if !ok || len(pair) != 2 {
+				return nil, r.errorf("field %q: entry %d is not [title, [sentences]]", "context", i)
+			}
+			titles, texts = append(titles, pair[0]), append(texts, pair[1])
+		}
+	default:
+		return nil, r.errorf("field %q is a %s, want a list of [title, [sentences]]", "context", kindOf(v))
+	}
+	for i := range titles {
+		title, ok := scalar(titles[i])
+		if !ok {
+			return nil, r.errorf("field %q: the title of entry %d is a %s, want a text", "context", i, kindOf(titles[i]))
+		}
+		sentences, err := r.texts("context", texts[i])
+		if err != nil {
+			return nil, err
+		}
+		passages = append(passages, passage{title, join(sentences)})
+	}
+	return passages, nil
+}
+
+func parseMusique(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.text("id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question"); err != nil {
+		return d, err
+	}
+	answer, err := r.text("answer")
+	if err != nil {
+		return d, err
+	}
+	d.answers = []string{answer}
+	if r.has("answer_aliases") {
+		aliases, err := r.texts("answer_aliases", r.fields["answer_aliases"])
+		if err != nil {
+			return d, err
+		}
+		d.answers = append(d.answers, aliases...)
+	}
+	steps, err := r.list("question_decomposition")
+	if err != nil {
+		return d, err
+	}
+	d.hops = len(steps)
+	d.kind, _, _ = strings.Cut(d.id, "__")
+	if d.kind == d.id {
+		d.kind = ""
+	}
+	paragraphs, err := r.list("paragraphs")
+	if err != nil {
+		return d, err
+	}
+	var idxs []any
+	for i, c := range paragraphs {
+		p, gold, err := r.contextEntry("paragraphs", i, c)
+		if err != nil {
+			return d, err
+		}
+		if gold {
+			d.passages = append(d.passages, p)
+			idxs = append(idxs, float64(i))
+		}
+	}
+	d.extra = map[string]any{"support_idxs": idxs}
+	return d, nil
+}
+
+func parseFlashRAG(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.optionalText("id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question"); err != nil {
+		return d, err
+	}
+	if d.answers, err = r.texts("golden_answers", r.fields["golden_answers"]); err != nil {
+		return d, err
+	}
+	meta, _ := r.fields["metadata"].(map[string]any)
+	return d, r.flashMetadata(meta, &d)
+}
+
+// flashMetadata takes golds and type from FlashRAG's metadata, which holds the original data set's fields.
+func (r record) flashMetadata(meta map[string]any, d *draft) (err error) {
+	d.kind, _ = scalar(meta["type"])
+	if meta["supporting_facts"] != nil {
+		facts, err := r.facts("metadata.supporting_facts", meta["supporting_facts"])
+		if err != nil {
+			return err
+		}
+		d.gold = []string{}
+		for _, f := range facts {
+			d.gold = append(d.gold, f.title)
+		}
+		d.extra = map[string]any{"supporting_facts": pairs(facts)}
+		d.passages, err = r.hotpotContext(meta["context"])
+		return err
+	}
+	if steps, ok := meta["question_decomposition"].([]any); ok {
+		d.hops = len(steps)
+		for i, s := range steps {
+			step, _ := s.(map[string]any)
+			if step["support_paragraph"] == nil {
+				continue
+			}
+			p, _, err := r.contextEntry("metadata.question_decomposition", i, step["support_paragraph"])
+			if err != nil {
+				return err
+			}
+			d.passages = append(d.passages, p)
+		}
+	}
+	return nil
+}
+
+func parseIRCoT(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.anyText("question_id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question_text"); err != nil {
+		return d, err
+	}
+	objects, err := r.list("answers_objects")
+	if err != nil {
+		return d, err
+	}
+	for i, o := range objects {
+		m, _ := o.(map[string]any)
+		spans, err := r.texts(fmt.Sprintf("answers_objects[%d].spans", i), m["spans"])
+		if err != nil {
+			return d, err
+		}
+		d.answers = append(d.answers, spans...)
+	}
+	contexts, err := r.list("contexts")
+	if err != nil {
+		return d, err
+	}
+	for i, c := range contexts {
+		p, gold, err := r.contextEntry("contexts", i, c)
+		if err != nil {
+			return d, err
+		}
+		if gold {
+			d.passages = append(d.passages, p)
+		}
+	}
+	return d, nil
+}
+
+func parseStrategyQA(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.text("qid"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question"); err != nil {
+		return d, err
+	}
+	if d.answers, err = r.texts("answer", r.fields["answer"]); err != nil {
+		return d, err
+	}
+	steps, err := r.list("decomposition")
+	if err != nil {
+		return d, err
+	}
+	d.hops = len(steps)
+	var paragraphs []string
+	collect(r.fields["evidence"], &paragraphs)
+	d.gold = []string{}
+	for _, p := range paragraphs {
+		// "Title-3" is paragraph 3 of a page; operation and no_evidence are marks, not pages.
+		if i := strings.LastIndexByte(p, '-'); i > 0 {
+			if _, err := strconv.Atoi(p[i+1:]); err == nil {
+				d.gold = append(d.gold, p[:i])
+			}
+		}
+	}
+	return d, nil
+}
+
+// collect gathers the texts of nested lists in order.
+func collect(v any, out *[]string) {
+	switch v := v.(type) {
+	case string:
+		*out = append(*out, v)
+	case []any:
+		for _, x := range v {
+			collect(x, out)
+		}
+	}
+}
+
+func parseQA(r record, _ Spec) (d draft, err error) {
+	if d.id, err = r.anyText("id", "_id", "idx", "test_id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.text("question"); err != nil {
+		return d, err
+	}
+	name := "answers"
+	if !r.has(name) {
+		name = "answer"
+	}
+	if !r.has(name) {
+		return d, r.errorf("field %q is missing", "answer")
+	}
+	if d.answers, err = r.texts(name, r.fields[name]); err != nil {
+		return d, err
+	}
+	if d.kind, err = r.optionalText("type"); err != nil {
+		return d, err
+	}
+	d.hops, err = r.optionalInt("hops")
+	return d, err
+}
+
+// parseSearchR1 reads the rows that Search-R1, David-GRPO and their followers train on: a prompt, and the answers in
+// reward_model (an object, or an object written as JSON text) as ground_truth, which is a text, a list or {target}.
+func parseSearchR1(r record, spec Spec) (d draft, err error) {
+	if d.id, err = r.anyText("id", "_id"); err != nil {
+		return d, err
+	}
+	if d.question, err = r.promptQuestion(spec.QuestionAfter); err != nil {
+		return d, err
+	}
+	model := r.fields["reward_model"]
+	if s, ok := model.(string); ok {
+		decoder := json.NewDecoder(strings.NewReader(s))
+		decoder.UseNumber()
+		if err := decoder.Decode(&model); err != nil {
+			return d, r.errorf("field %q: not JSON: %w", "reward_model", err)
+		}
+	}
+	m, ok := model.(map[string]any)
+	if !ok {
+		return d, r.errorf("field %q is a %s, want an object", "reward_model", kindOf(model))
+	}
+	truth := m["ground_truth"]
+	if t, ok := truth.(map[string]any); ok {
+		truth = t["target"]
+	}
+	if truth == nil {
+		return d, r.errorf("field %q has neither ground_truth nor ground_truth.target", "reward_model")
+	}
+	if d.answers, err = r.texts("reward_model.ground_truth", truth); err != nil {
+		return d, err
+	}
+	// David-GRPO keeps the kind of question where others write how the answer is scored.
+	if style, _ := scalar(m["style"]); style != "rule" {
+		d.kind = style
+	}
+	if meta, ok := r.fields["metadata"].(map[string]any); ok {
+		return d, r.flashMetadata(meta, &d)
+	}
+	if r.has("supporting_facts") {
+		facts, err := r.facts("supporting_facts", r.fields["supporting_facts"])
+		if err != nil {
+			return d, err
+		}
+		d.gold = []string{}
+		for _, f := range facts {
+			d.gold = append(d.gold, f.title)
+		}
+		d.extra = map[string]any{"supporting_facts": pairs(facts)}
+	}
+	return d, nil
+}
+
+// promptQuestion takes the question from its own field, from extra_info, or from the prompt's last message after a
+// marker.
+func (r record) promptQuestion(marker string) (string, error) {
+	if r.has("question") && marker == "" {
+		return r.text("question")
+	}
+	if info, ok := r.fields["extra_info"].(map[string]any); ok && marker == "" {
+		if q, ok := info["question"].(string); ok {
+			return q, nil
+		}
+	}
+	prompt, ok := r.fields["prompt"].(string)
+	if messages, isList := r.fields["prompt"].([]any); isList && len(messages) > 0 {
+		last, _ := messages[len(messages)-1].(map[string]any)
+		prompt, ok = last["content"].(string)
+	}
+	if !ok {
+		return "", r.errorf("no field %q, and the prompt holds no message", "question")
+	}
+	markers := []string{marker}
+	if marker == "" {
+		markers = []string{"question below:", "Question:", "question:"}
+	}
+	for _, m := range markers {
+		if i := strings.LastIndex(prompt, m); i >= 0 {
+			return prompt[i+len(m):], nil
+		}
+	}
+	return "", r.errorf("no field %q, and the prompt has none of the marks %q; set question_after to the text before the question", "question", markers)
+}
