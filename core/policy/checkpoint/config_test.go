@@ -59,7 +59,9 @@ func TestReadConfigSpellings(t *testing.T) {
 		text string
 		want func(Config) bool
 	}{
-		"defaults":        {base, func(c Config) bool { return c.KVHeads == 4 && c.HeadDim == 16 && c.RopeTheta == 10000 && c.RMSNormEps == 1e-6 }},
+		"defaults": {base, func(c Config) bool {
+			return c.KVHeads == 4 && c.HeadDim == 16 && c.RopeTheta == 10000 && c.RMSNormEps == 1e-6
+		}},
 		"old theta":       {base + `,"rope_theta":1e6`, func(c Config) bool { return c.RopeTheta == 1e6 }},
 		"new theta":       {base + `,"rope_parameters":{"rope_theta":500000.0,"rope_type":"default"}`, func(c Config) bool { return c.RopeTheta == 500000 && c.RopeScaling == nil }},
 		"new scaling":     {base + `,"rope_parameters":{"rope_theta":5e5,"rope_type":"llama3","factor":32,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":8192}`, func(c Config) bool { return c.RopeTheta == 5e5 && *c.RopeScaling == RopeScaling{32, 1, 4, 8192} }},

@@ -12,10 +12,13 @@ import (
 // bpe is byte-pair encoding over bytes: Sennrich et al. 2016 (Neural Machine Translation of Rare Words with Subword
 // Units, section 3.2), on the byte alphabet of Radford et al. 2019 (GPT-2, section 2.2).
 type bpe struct {
-	bytes  [256]int32
+	bytes  [256]int32 // noByte: the byte is left out
+	has    [256]bool  // the vocabulary has a token for the byte
 	merges map[[2]int32]mergeRule
 	whole  map[string]int32 // ignore_merges: a piece that is a token needs no merging; nil otherwise
 }
+
+const noByte = -1
 
 type mergeRule struct {
 	rank int32
@@ -48,20 +51,34 @@ func newBPE(m modelJSON, added map[int32]bool) (*bpe, error) {
 		return nil, fmt.Errorf("BPE continuing_subword_prefix %q is not supported", *m.ContinuingSubwordPrefix)
 	case m.EndOfWordSuffix != nil && *m.EndOfWordSuffix != "":
 		return nil, fmt.Errorf("BPE end_of_word_suffix %q is not supported", *m.EndOfWordSuffix)
+	case m.FuseUnk:
+		return nil, errors.New("BPE fuse_unk is not supported")
 	case m.ByteFallback:
 		return nil, errors.New("BPE byte_fallback is not supported: only byte-level BPE is")
+	}
+	// Bytes that the vocabulary lacks (control characters, mostly) become the unk_token, or nothing without one. Where
+	// that is a control token (SmolLM2 names <|endoftext|>), text from outside must not be able to make it: nothing.
+	unknown := int32(noByte)
+	if m.UnkToken != nil {
+		id, ok := m.Vocab[*m.UnkToken]
+		if !ok {
+			return nil, fmt.Errorf("BPE unk_token %q is not in the vocabulary", *m.UnkToken)
+		}
+		if !added[id] {
+			unknown = id
+		}
 	}
 	toRune, toByte := byteAlphabet()
 	b := &bpe{merges: make(map[[2]int32]mergeRule, len(m.Merges))}
 	for i, r := range toRune {
 		id, ok := m.Vocab[string(r)]
 		if !ok {
-			return nil, fmt.Errorf("the vocabulary lacks %q, which stands for byte 0x%02x: text with this byte could not be encoded", string(r), i)
+			id = unknown
 		}
-		if added[id] {
+		if ok && added[id] {
 			return nil, fmt.Errorf("added token %q (id %d) is one byte of the alphabet: ordinary text could not be told from it", string(r), id)
 		}
-		b.bytes[i] = id
+		b.bytes[i], b.has[i] = id, ok
 	}
 	for rank, pair := range m.Merges {
 		var ids [3]int32
@@ -102,6 +119,16 @@ func rawBytes(token string, toByte map[rune]byte) (raw string, ok bool) {
 	return s.String(), true
 }
 
+// knows says whether every byte of word has a token.
+func (b *bpe) knows(word string) bool {
+	for i := range len(word) {
+		if !b.has[word[i]] {
+			return false
+		}
+	}
+	return true
+}
+
 // scratch holds the buffers of one encoding, so that a tokenizer can be used by many goroutines.
 type scratch struct {
 	ids   []int32
@@ -130,7 +157,9 @@ const noRank = math.MaxInt32
 func (b *bpe) encodeShort(dst []int32, word string, s *scratch) []int32 {
 	ids, ranks := s.ids[:0], s.ranks[:0]
 	for i := range len(word) {
-		ids = append(ids, b.bytes[word[i]])
+		if id := b.bytes[word[i]]; id != noByte {
+			ids = append(ids, id)
+		}
 	}
 	rank := func(i int) int32 {
 		if i < 0 || i+1 >= len(ids) {
@@ -198,7 +227,13 @@ func (q *mergeQueue) Pop() any {
 func (b *bpe) encodeLong(dst []int32, word string, s *scratch) []int32 {
 	nodes, queue := s.nodes[:0], s.queue[:0]
 	for i := range len(word) {
-		nodes = append(nodes, node{b.bytes[word[i]], int32(i - 1), int32(i + 1)})
+		if id := b.bytes[word[i]]; id != noByte {
+			at := int32(len(nodes))
+			nodes = append(nodes, node{id, at - 1, at + 1})
+		}
+	}
+	if len(nodes) == 0 {
+		return dst
 	}
 	nodes[len(nodes)-1].next = -1
 	candidateAt := func(left int32) (candidate, bool) {

@@ -22,14 +22,16 @@ type Tokenizer struct {
 	nfc        bool
 	pre        preTokenizer
 	model      model
-	unknown    int32  // id of words outside a WordLevel vocabulary, -1 for byte-level
 	bytes      []text // what each id adds to decoded text
 	settings   settings
 	digest     string
 }
 
 type model interface {
+	// encode appends the ids of a word.
 	encode(dst []int32, word string, s *scratch) []int32
+	// knows says whether the ids of a word can stand for all of it.
+	knows(word string) bool
 }
 
 // text is what a token stands for.
@@ -73,7 +75,7 @@ func parse(name string, data []byte) (*Tokenizer, fileJSON, error) {
 }
 
 func build(f fileJSON) (*Tokenizer, error) {
-	t := &Tokenizer{ids: make(map[string]int32, len(f.Model.Vocab)+len(f.AddedTokens)), added: make(map[int32]addedToken), unknown: -1}
+	t := &Tokenizer{ids: make(map[string]int32, len(f.Model.Vocab)+len(f.AddedTokens)), added: make(map[int32]addedToken)}
 	var err error
 	if t.nfc, err = buildNormalizer(f.Normalizer); err != nil {
 		return nil, err
@@ -113,10 +115,7 @@ func build(f fileJSON) (*Tokenizer, error) {
 		if f.Decoder != nil {
 			return nil, fmt.Errorf("decoder %q is not supported for model WordLevel (supported: null, words joined by one space)", f.Decoder.name())
 		}
-		var w *wordLevel
-		if w, err = newWordLevel(f.Model, isAdded); err == nil {
-			t.model, t.unknown = w, w.unknown
-		}
+		t.model, err = newWordLevel(f.Model, isAdded)
 	default:
 		return nil, fmt.Errorf("model %q is not supported (supported: BPE on bytes, WordLevel)", f.Model.Type)
 	}
@@ -189,27 +188,24 @@ func (t *Tokenizer) setTexts() {
 }
 
 // Encode gives the ids of text. Where special is true, added and special tokens that occur in text become their ids;
-// where it is false they are ordinary text, and no id of an added token can result. Nothing is added at either end.
-// Bytes that are not UTF-8 are read as U+FFFD. Words outside a WordLevel vocabulary become its unk_token: see
-// [Tokenizer.EncodeStrict].
+// where it is false they are ordinary text, and no id of an added token can result (but a WordLevel unk_token). Nothing
+// is added at either end.
+//
+// Bytes that are not UTF-8 are read as U+FFFD. Words outside a WordLevel vocabulary become its unk_token. Bytes that a
+// byte-level vocabulary lacks (SmolLM2's lacks some control characters) become its unk_token too, or nothing where it
+// has none. [Tokenizer.EncodeStrict] makes all of these errors.
 func (t *Tokenizer) Encode(text string, special bool) []int32 {
 	return t.EncodePieces([]Piece{{Text: text, Trusted: special}})
 }
 
-// EncodeStrict is Encode, but a word outside a WordLevel vocabulary is an error that names the word. Byte-level
-// vocabularies have no such words.
+// EncodeStrict is Encode, but text that the vocabulary cannot express is an error that names the word.
 func (t *Tokenizer) EncodeStrict(text string, special bool) ([]int32, error) {
-	ids := t.Encode(text, special)
-	if t.unknown < 0 || !slices.Contains(ids, t.unknown) {
-		return ids, nil
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("text %.100q is not UTF-8", text)
 	}
-	for word := range t.pre.words(t.normalize(valid(text))) {
-		one := t.Encode(word, special)
-		if slices.Contains(one, t.unknown) && word != t.tokens[t.unknown] {
-			return nil, fmt.Errorf("word %q is not in the vocabulary of %d words", word, len(t.ids))
-		}
-	}
-	return ids, nil
+	e := encoder{t: t, strict: true}
+	e.encode([]Piece{{Text: text, Trusted: special}})
+	return e.ids, e.err
 }
 
 func valid(s string) string {
@@ -237,20 +233,8 @@ type Piece struct {
 // of Encode(whole, true), and an untrusted text never gives the id of an added token, not even together with trusted
 // text around it.
 func (t *Tokenizer) EncodePieces(pieces []Piece) []int32 {
-	var e encoder
-	e.t = t
-	e.split(spansOf(pieces), t.raw, func(gap []span) {
-		e.split(t.normalizeSpans(gap), t.normalized, func(gap []span) {
-			var whole strings.Builder
-			for _, s := range gap {
-				whole.WriteString(s.text)
-			}
-			// The spans are normalised; where they meet, marks of one may still combine with letters of another.
-			for word := range t.pre.words(t.normalize(whole.String())) {
-				e.ids = t.model.encode(e.ids, word, &e.scratch)
-			}
-		})
-	})
+	e := encoder{t: t}
+	e.encode(pieces)
 	return e.ids
 }
 
@@ -258,6 +242,34 @@ type encoder struct {
 	t       *Tokenizer
 	ids     []int32
 	scratch scratch
+	strict  bool // err becomes the first word that the vocabulary cannot express
+	err     error
+}
+
+func (e *encoder) encode(pieces []Piece) {
+	t := e.t
+	e.split(spansOf(pieces), t.raw, func(gap []span) {
+		e.split(t.normalizeSpans(gap), t.normalized, func(gap []span) {
+			// The spans are normalised; where they meet, marks of one may still combine with letters of another.
+			for word := range t.pre.words(t.normalize(join(gap))) {
+				if e.strict && e.err == nil && !t.model.knows(word) {
+					e.err = fmt.Errorf("word %q cannot be expressed in the vocabulary of %d tokens", word, len(t.ids))
+				}
+				e.ids = t.model.encode(e.ids, word, &e.scratch)
+			}
+		})
+	})
+}
+
+func join(spans []span) string {
+	if len(spans) == 1 {
+		return spans[0].text
+	}
+	var b strings.Builder
+	for _, s := range spans {
+		b.WriteString(s.text)
+	}
+	return b.String()
 }
 
 // span is a run of text of one origin; neighbours in a list differ in trusted.
@@ -308,16 +320,7 @@ func (e *encoder) split(spans []span, m *matcher, gap func([]span)) {
 		}
 		return
 	}
-	var whole string
-	if len(spans) == 1 {
-		whole = spans[0].text
-	} else {
-		var b strings.Builder
-		for _, s := range spans {
-			b.WriteString(s.text)
-		}
-		whole = b.String()
-	}
+	whole := join(spans)
 	var open []span // the stretch since the last token
 	at := 0
 	for _, s := range spans {

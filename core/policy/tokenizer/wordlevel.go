@@ -35,3 +35,8 @@ func (w *wordLevel) encode(dst []int32, word string, _ *scratch) []int32 {
 	}
 	return append(dst, id)
 }
+
+func (w *wordLevel) knows(word string) bool {
+	_, ok := w.ids[word]
+	return ok
+}
