@@ -45,6 +45,19 @@ func F1(prediction, gold string) float64 {
 	return overlap(Fields(Normalize(prediction)), Fields(Normalize(gold))).F1
 }
 
+// Squad compares bags of words of the normalised answers: no rule for yes and no, and F1 0 where nothing is shared.
+func Squad(prediction, gold string) Score {
+	p, g := Normalize(prediction), Normalize(gold)
+	s := overlap(Fields(p), Fields(g))
+	if p == g {
+		s.EM = 1
+	}
+	return s
+}
+
+// SquadBest is the maximum of [Squad] over the golds, taken for each value separately; zero when there are none.
+func SquadBest(prediction string, golds []string) Score { return best(Squad, prediction, golds) }
+
 // Hotpot compares with HotpotQA's rule: when either side is yes, no or noanswer the other must be the same word, else
 // F1, precision and recall are 0. Two answers that normalise to nothing have EM 1 and F1 0.
 func Hotpot(prediction, gold string) Score {
