@@ -119,6 +119,17 @@ func hostFloats(a *arguments, dtype dtypes.DType, flat []float32, dims ...int) {
 	host(a, flat, dims...)
 }
 
+// hostScalars passes numbers in the given dtype.
+func hostScalars(a *arguments, dtype dtypes.DType, values ...float64) {
+	for _, v := range values {
+		if dtype == dtypes.Float64 {
+			host(a, []float64{v})
+		} else {
+			host(a, []float32{float32(v)})
+		}
+	}
+}
+
 // run executes a program.
 func (a *arguments) run(g *graph.Graph) ([]*tensors.Tensor, error) {
 	if a.err != nil {

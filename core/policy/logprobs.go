@@ -94,18 +94,20 @@ func (p *Policy) score(ctx context.Context, weights *weightSet, seqs []Sequence,
 		}
 		at := 0
 		for _, i := range b.samples {
-			n := copy(logps[i], flat[0][at:])
-			if entropy {
-				copy(entropies[i], flat[1][at:])
+			for j := range logps[i] {
+				logps[i][j] = float32(flat[0][at])
+				if entropy {
+					entropies[i][j] = float32(flat[1][at])
+				}
+				at++
 			}
-			at += n
 		}
 	}
 	return logps, entropies, nil
 }
 
 // scoreBatch gives log-probabilities and perhaps entropies at the selected positions of a micro-batch.
-func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, at func(int) []int32, temperature float64, entropy bool) ([][]float32, error) {
+func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, at func(int) []int32, temperature float64, entropy bool) ([][]float64, error) {
 	with := 0
 	if entropy {
 		with = 1
@@ -132,14 +134,14 @@ func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, a
 	host(args, tokens, b.rows, b.length)
 	host(args, index, b.selected)
 	host(args, labels, b.selected)
-	hostFloats(args, p.model.dtype, []float32{float32(1 / temperature)})
+	hostScalars(args, p.model.dtype, 1/temperature)
 	out, err := args.run(g)
 	if err != nil {
 		return nil, err
 	}
-	var flats [][]float32
+	var flats [][]float64
 	for _, t := range out {
-		flat, err := downloadFloats(t)
+		flat, err := downloadWide(t)
 		if err != nil {
 			return nil, err
 		}

@@ -222,7 +222,7 @@ func (r *sampling) choose(args *arguments, g *graph.Graph, takes func(row int) b
 		}
 	}
 	hostFloats(args, r.p.model.dtype, uniforms, n)
-	hostFloats(args, r.p.model.dtype, []float32{float32(1 / r.params.Temperature)})
+	hostScalars(args, r.p.model.dtype, 1/r.params.Temperature)
 	args.donate(r.cache...)
 	r.cache = nil
 	out, err := args.run(g)

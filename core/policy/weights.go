@@ -309,3 +309,12 @@ func downloadFloats(t *tensors.Tensor) ([]float32, error) {
 	}
 	return tensors.CopyFlatData[float32](t)
 }
+
+// downloadWide copies a device tensor of floats to the host without losing digits.
+func downloadWide(t *tensors.Tensor) ([]float64, error) {
+	if t.DType() == dtypes.Float64 {
+		return tensors.CopyFlatData[float64](t)
+	}
+	flat, err := tensors.CopyFlatData[float32](t)
+	return widen(flat), err
+}

@@ -1,0 +1,265 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/forage-rl/forage/core/sdk/objective"
+)
+
+// TrainSample is one sequence to train on. Arrays run over its response: one element per token after the prompt.
+type TrainSample struct {
+	Tokens          []int32
+	PromptLength    int
+	PolicyMask      []bool    // tokens that the policy wrote
+	SamplerLogProbs []float32 // recorded while sampling; needed only where the objective reads them
+	Turns           []int     // turn of each token, from 0, -1 for none; needed only where the objective has turns
+	TokenFields     map[string][]float32
+	SequenceFields  map[string]float32
+	Group           int // samples of equal numbers form one group
+}
+
+// UpdateSpec is one update: an objective over samples, in mini-batches, perhaps several times.
+type UpdateSpec struct {
+	Objective   objective.Objective
+	Samples     []TrainSample
+	MiniBatches [][]int // indices of Samples, one optimizer step each, in order; nil: all samples in one
+	Epochs      int     // passes over the mini-batches; 0 means 1
+	Temperature float64 // of the log-probabilities; 0 means 1
+	MicroTokens int     // tokens that go through the network together; 0: a default. It changes nothing beyond rounding
+}
+
+// UpdateMetrics says what an update did. Means are over its optimizer steps.
+type UpdateMetrics struct {
+	Loss            float64            // mean of the objective, each at the weights before its step
+	Metrics         map[string]float64 // means of the objective's metrics, likewise
+	GradNorm        float64            // mean of the gradient's norm before clipping
+	MaxGradNorm     float64
+	LearningRate    float64 // of the last step
+	Steps           int     // optimizer steps taken
+	EmptySteps      int     // mini-batches without a token to train on: no step was taken
+	ClippedSteps    int     // steps whose gradient was scaled down
+	TrainedTokens   int     // tokens under a mask of the objective, over all steps
+	ProcessedTokens int     // tokens of the sequences that went through the network for gradients
+	SkippedRows     int     // rows in which a mask of the loss was empty, over all steps
+}
+
+// NonFiniteError says that a loss or gradient was not a finite number. The step was not applied.
+type NonFiniteError struct {
+	Step      int    // optimizer step within the update, from 0
+	Objective string // its name
+	Sample    int    // first sample found to cause it, as an index of UpdateSpec.Samples; -1: none causes it alone
+	What      string // "loss" or "gradient"
+}
+
+func (e *NonFiniteError) Error() string {
+	where := "no single sample causes it alone"
+	if e.Sample >= 0 {
+		where = fmt.Sprintf("first in sample %d", e.Sample)
+	}
+	return fmt.Sprintf("train: objective %q: %s of optimizer step %d is not finite (%s); the step was not applied: lower the learning rate or bound the objective's ratios",
+		e.Objective, e.What, e.Step, where)
+}
+
+// Trainer updates the weights of a policy. Each trainer has its own optimizer state. It is safe for concurrent use,
+// one update at a time; several trainers of one policy must not update at the same time.
+type Trainer struct {
+	p      *Policy
+	config OptimizerConfig
+
+	mu      sync.Mutex
+	moments moments
+	steps   int // optimizer steps taken
+	updates int // updates finished
+}
+
+// NewTrainer makes a trainer with a fresh optimizer state.
+func NewTrainer(p *Policy, config OptimizerConfig) (*Trainer, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	state, err := p.zeroMoments()
+	if err != nil {
+		return nil, fmt.Errorf("new trainer: %w", err)
+	}
+	return &Trainer{p: p, config: config, moments: state}, nil
+}
+
+// Steps counts the optimizer steps taken, Updates the updates finished.
+func (t *Trainer) Steps() int { return t.steps }
+
+// Updates counts the updates finished.
+func (t *Trainer) Updates() int { return t.updates }
+
+// Close frees the optimizer state.
+func (t *Trainer) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.moments
+	t.moments = moments{}
+	return finalize(append(state.first, state.second...)...)
+}
+
+// Update trains the policy on an objective, one optimizer step per mini-batch and epoch. Gradients are those of the
+// objective over the whole mini-batch, however it is cut into micro-batches. On an error the steps taken before stay,
+// the failing one is not applied.
+func (t *Trainer) Update(ctx context.Context, spec UpdateSpec) (UpdateMetrics, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, err := t.newUpdate(ctx, spec)
+	if err != nil {
+		return UpdateMetrics{}, err
+	}
+	m := UpdateMetrics{Metrics: map[string]float64{}}
+	for range u.spec.Epochs {
+		for _, batch := range u.spec.MiniBatches {
+			if err := checkContext(ctx); err != nil {
+				return m, err
+			}
+			if err := u.step(ctx, batch, &m); err != nil {
+				return m, err
+			}
+		}
+	}
+	t.updates++
+	if m.Steps > 0 {
+		m.Loss /= float64(m.Steps)
+		m.GradNorm /= float64(m.Steps)
+		for name := range m.Metrics {
+			m.Metrics[name] /= float64(m.Steps)
+		}
+	}
+	return m, nil
+}
+
+// rate is the learning rate of the next optimizer step.
+func (t *Trainer) rate() float64 {
+	at := t.updates
+	if t.config.Schedule.PerOptimizerStep {
+		at = t.steps
+	}
+	return t.config.LearningRate * t.config.Schedule.Factor(at)
+}
+
+// updating is the state of one call of Update.
+type updating struct {
+	*Trainer
+	spec      UpdateSpec
+	plan      *lossPlan       // nil: the host differentiates the objective
+	linear    *lossPlan       // logp and entropy with coefficients from the host
+	rows      []objective.Row // of the samples; log-probabilities filled in as they are computed
+	seqs      []Sequence
+	positions [][]int32 // selected response tokens of each sample
+	entropy   bool
+}
+
+func (t *Trainer) newUpdate(ctx context.Context, spec UpdateSpec) (*updating, error) {
+	if spec.Epochs == 0 {
+		spec.Epochs = 1
+	}
+	if spec.Temperature == 0 {
+		spec.Temperature = 1
+	}
+	if spec.MicroTokens == 0 {
+		spec.MicroTokens = batchTokens
+	}
+	if spec.MiniBatches == nil {
+		all := make([]int, len(spec.Samples))
+		for i := range all {
+			all[i] = i
+		}
+		spec.MiniBatches = [][]int{all}
+	}
+	u := &updating{Trainer: t, spec: spec}
+	if err := u.check(); err != nil {
+		return nil, fmt.Errorf("train: objective %q: %w", spec.Objective.Name, err)
+	}
+	if err := u.record(ctx); err != nil {
+		return nil, fmt.Errorf("train: objective %q: %w", spec.Objective.Name, err)
+	}
+	return u, nil
+}
+
+// record computes the log-probabilities before the update and those of the reference, at the selected tokens.
+func (u *updating) record(ctx context.Context) error {
+	for _, leaf := range []struct {
+		op        objective.Op
+		reference bool
+		put       func(*objective.Row, []float64)
+	}{
+		{objective.OpOldLogP, false, func(r *objective.Row, v []float64) { r.OldLogP = v }},
+		{objective.OpRefLogP, true, func(r *objective.Row, v []float64) { r.RefLogP = v }},
+	} {
+		if !u.spec.Objective.Uses(leaf.op) {
+			continue
+		}
+		weights, err := u.p.hold(leaf.reference)
+		if err != nil {
+			return err
+		}
+		all := make([]int, len(u.rows))
+		for i := range all {
+			all[i] = i
+		}
+		err = u.scoreRows(ctx, weights, all, false, func(i int, logp, _ []float64) { leaf.put(&u.rows[i], logp) })
+		if e := weights.release(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scoreRows computes log-probabilities, and entropies, at the selected tokens of some samples; put gets arrays over
+// the whole response, 0 elsewhere.
+func (u *updating) scoreRows(ctx context.Context, weights *weightSet, samples []int, entropy bool, put func(sample int, logp, entropy []float64)) error {
+	list := make([]scored, len(samples))
+	for k, i := range samples {
+		list[k] = scored{len(u.seqs[i].Tokens), len(u.positions[i])}
+		if len(u.positions[i]) == 0 {
+			n := len(u.rows[i].PolicyMask)
+			put(i, make([]float64, n), make([]float64, n))
+		}
+	}
+	seqs := make([]Sequence, len(samples))
+	for k, i := range samples {
+		seqs[k] = u.seqs[i]
+	}
+	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, !u.p.model.fused) {
+		if err := checkContext(ctx); err != nil {
+			return err
+		}
+		flats, err := u.p.scoreBatch(weights, b, seqs, func(k int) []int32 { return u.positions[samples[k]] }, u.spec.Temperature, entropy)
+		if err != nil {
+			return err
+		}
+		u.spread(b, samples, flats, put)
+	}
+	return nil
+}
+
+// spread hands the flat results of a micro-batch to the samples they belong to.
+func (u *updating) spread(b microBatch, samples []int, flats [][]float64, put func(sample int, logp, entropy []float64)) {
+	at := 0
+	for _, k := range b.samples {
+		i := samples[k]
+		logp, h := make([]float64, len(u.rows[i].PolicyMask)), []float64(nil)
+		if len(flats) > 1 {
+			h = make([]float64, len(logp))
+		}
+		for _, pos := range u.positions[i] {
+			logp[pos] = flats[0][at]
+			if h != nil {
+				h[pos] = flats[1][at]
+			}
+			at++
+		}
+		put(i, logp, h)
+	}
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
