@@ -485,3 +485,17 @@ func TestStreamAccess(t *testing.T) {
 		}
 	}
 }
+
+func TestPolicies(t *testing.T) {
+	for _, name := range Policies() {
+		files, err := Policy(name)
+		if err != nil || len(files) != 4 {
+			t.Errorf("%s: %d files, %v", name, len(files), err)
+		}
+	}
+	for _, name := range []string{"minihop/nobody", "../doc", ""} {
+		if _, err := Policy(name); err == nil || !strings.Contains(err.Error(), "cold.hcl") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
