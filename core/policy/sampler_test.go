@@ -108,12 +108,14 @@ func variants() map[string]checkpoint.Config {
 	grouped := tiny()
 	grouped.KVHeads, grouped.TieWordEmbeddings = 2, false
 	qwen2 := tiny()
-	qwen2.KVHeads, qwen2.QKVBias, qwen2.OutputBias = 1, true, true
+	qwen2.ModelType, qwen2.KVHeads, qwen2.QKVBias = checkpoint.Qwen2, 1, true
+	biased := tiny()
+	biased.QKVBias, biased.OutputBias = true, true
 	qwen3 := tiny()
-	qwen3.QKNorm, qwen3.KVHeads, qwen3.HeadDim = true, 2, 24
+	qwen3.ModelType, qwen3.QKNorm, qwen3.KVHeads, qwen3.HeadDim = checkpoint.Qwen3, true, 2, 24
 	scaled := tiny()
 	scaled.RopeScaling = &checkpoint.RopeScaling{Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 64}
-	return map[string]checkpoint.Config{"llama": tiny(), "grouped untied": grouped, "qwen2": qwen2, "qwen3": qwen3, "llama3 rope": scaled}
+	return map[string]checkpoint.Config{"llama": tiny(), "grouped untied": grouped, "qwen2": qwen2, "biased": biased, "qwen3": qwen3, "llama3 rope": scaled}
 }
 
 // The cache, filled over several calls, must agree with whole sequences run at once.
