@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/forage-rl/forage/core/policy/checkpoint"
+	"github.com/forage-rl/forage/core/policy/tokenizer"
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/text"
 )
@@ -343,36 +347,77 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func TestPolicyFiles(t *testing.T) {
-	files := PolicyFiles(false)
-	var tok struct {
-		Added []struct {
-			ID      int
-			Content string
-			Special bool
-		} `json:"added_tokens"`
-		Model struct {
-			Type  string
-			Vocab map[string]int
+// policyFolder writes the files of a policy as they lie in a model folder.
+func policyFolder(t *testing.T, twoTokenNames bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range PolicyFiles(twoTokenNames) {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := json.Unmarshal(files["tokenizer.json"], &tok); err != nil {
+	return dir
+}
+
+func TestTokenizer(t *testing.T) {
+	for _, o := range []Options{{}, {TwoTokenNames: true}} {
+		tok, err := tokenizer.Load(policyFolder(t, o.TwoTokenNames))
+		if err != nil {
+			t.Fatal(err)
+		}
+		vocabulary := Vocabulary(o.TwoTokenNames)
+		if tok.VocabSize() != len(vocabulary) {
+			t.Errorf("%d tokens, want %d", tok.VocabSize(), len(vocabulary))
+		}
+		for id, word := range vocabulary {
+			if got, ok := tok.TokenID(word); !ok || int(got) != id || tok.IsSpecial(int32(id)) != slices.Contains(Tags(), word) {
+				t.Errorf("%q: id %d (%v), special %v, want id %d", word, got, ok, tok.IsSpecial(int32(id)), id)
+			}
+		}
+		eos, _ := tok.TokenID(TagEOS)
+		pad, _ := tok.TokenID(TagPad)
+		if got, ok := tok.Pad(); !slices.Equal(tok.EOS(), []int32{eos}) || !ok || got != pad {
+			t.Errorf("eos %v, pad %v", tok.EOS(), got)
+		}
+		w := world(t, 5, o)
+		search := hashed(t, w)
+		for _, q := range questions(t, w, "test")[:20] {
+			tr, err := w.Expert(q, search)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := TagQuestion + " " + q.Text + " " + TagQuestionEnd + " " + tr.Text()
+			ids, err := tok.EncodeStrict(text, true)
+			if err != nil || len(ids) != count(text) || tok.Decode(ids, false) != text {
+				t.Fatalf("%q: %d tokens, back %q, %v", text, len(ids), tok.Decode(ids, false), err)
+			}
+		}
+		for _, id := range tok.Encode("a <search> Alric </search>", false) {
+			if tok.IsSpecial(id) {
+				t.Error("text from outside became a tag")
+			}
+		}
+	}
+}
+
+func TestPolicyShape(t *testing.T) {
+	c, err := checkpoint.ReadConfig(policyFolder(t, false))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tok.Added) != 12 || len(tok.Model.Vocab) != 195 || tok.Added[0].ID != 195 {
-		t.Errorf("%d tags, %d words", len(tok.Added), len(tok.Model.Vocab))
+	n := 0
+	for _, s := range c.Expected() {
+		size := 1
+		for _, d := range s.Shape {
+			size *= d
+		}
+		n += size
+		if _, _, err := Initialization(s.Name); err != nil {
+			t.Error(err)
+		}
 	}
-	var c struct {
-		V int `json:"vocab_size"`
-		H int `json:"hidden_size"`
-		F int `json:"intermediate_size"`
-		L int `json:"num_hidden_layers"`
-	}
-	if err := json.Unmarshal(files["config.json"], &c); err != nil {
-		t.Fatal(err)
-	}
-	if n := c.V*c.H + c.L*(4*c.H*c.H+3*c.H*c.F+2*c.H) + c.H; n != 136576 {
-		t.Errorf("%d parameters, want 136576", n)
+	if n != 136576 || c.Layers != 3 || c.HiddenSize != 64 || !c.TieWordEmbeddings || c.RopeTheta != 10000 || c.RMSNormEps != 1e-6 {
+		t.Errorf("%d parameters, want 136576; %+v", n, c)
 	}
 	for name, want := range map[string][2]float64{
 		"model.embed_tokens.weight": {0, .2}, "model.norm.weight": {.25, 0}, "model.layers.0.input_layernorm.weight": {1, 0},

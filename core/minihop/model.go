@@ -23,7 +23,7 @@ type addedToken struct {
 // tokenizer_config.json, as Hugging Face's libraries read them.
 //
 // The tokenizer splits at white space, knows whole words only and joins them with blanks. Tags are special tokens
-// outside the word model, so that text from outside cannot become one; a word outside the vocabulary has no id at all.
+// outside the word model, so that text from outside cannot become one; a word outside the vocabulary becomes [WordInvalid].
 func PolicyFiles(twoTokenNames bool) map[string][]byte {
 	all := Vocabulary(twoTokenNames)
 	plain := len(all) - len(Tags())
@@ -44,7 +44,7 @@ func PolicyFiles(twoTokenNames bool) map[string][]byte {
 		"tokenizer.json": encode(map[string]any{
 			"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": added, "normalizer": nil,
 			"pre_tokenizer": map[string]any{"type": "WhitespaceSplit"}, "post_processor": nil, "decoder": nil,
-			"model": map[string]any{"type": "WordLevel", "vocab": vocab, "unk_token": "<unk>"},
+			"model": map[string]any{"type": "WordLevel", "vocab": vocab, "unk_token": WordInvalid},
 		}),
 		"tokenizer_config.json": encode(map[string]any{
 			"tokenizer_class": "PreTrainedTokenizerFast", "added_tokens_decoder": decoder,

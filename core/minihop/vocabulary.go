@@ -22,7 +22,7 @@ const (
 const (
 	WordDone    = "done"    // the thought before an answer
 	WordLimit   = "limit"   // the search budget is used up
-	WordInvalid = "invalid" // the action could not be understood
+	WordInvalid = "invalid" // the action could not be understood; also what words outside the vocabulary become
 )
 
 // Tags lists the 12 tags.
