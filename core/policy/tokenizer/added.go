@@ -67,6 +67,7 @@ func (m *matcher) find(text string, from, to int) []match {
 			end = to - len(trimLeftSpace(text[end:to]))
 		}
 		found = append(found, match{start, end, t.ID})
+		// The reference implementation would look on within the stripped white space, and give it out twice or crash.
 		done, at = end, max(at, end)
 	}
 	return found

@@ -15,14 +15,15 @@ type bpe struct {
 	bytes  [256]int32 // noByte: the byte is left out
 	has    [256]bool  // the vocabulary has a token for the byte
 	merges map[[2]int32]mergeRule
-	whole  map[string]int32 // ignore_merges: a piece that is a token needs no merging; nil otherwise
+	whole  map[string]mergeRule // ignore_merges: a piece that is a token needs no merging; nil otherwise
 }
 
 const noByte = -1
 
 type mergeRule struct {
-	rank int32
-	id   int32
+	rank  int32
+	id    int32
+	added bool // the product is an added token
 }
 
 // byteAlphabet maps every byte to the printable character that stands for it in a vocabulary, and back.
@@ -41,8 +42,7 @@ func byteAlphabet() (toRune [256]rune, toByte map[rune]byte) {
 	return toRune, toByte
 }
 
-// newBPE checks the model part of a file. Tokens in added can only come from trusted text, where they are found
-// before the model runs: no merge may produce one.
+// newBPE checks the model part of a file. A vocabulary may list added tokens too, and merges that make them.
 func newBPE(m modelJSON, added map[int32]bool) (*bpe, error) {
 	switch {
 	case m.Dropout != nil && *m.Dropout != 0:
@@ -90,15 +90,13 @@ func newBPE(m modelJSON, added map[int32]bool) (*bpe, error) {
 			ids[i] = id
 		}
 		key := [2]int32{ids[0], ids[1]}
-		if !added[ids[2]] {
-			b.merges[key] = mergeRule{int32(rank), ids[2]}
-		}
+		b.merges[key] = mergeRule{int32(rank), ids[2], added[ids[2]]}
 	}
 	if m.IgnoreMerges {
-		b.whole = make(map[string]int32, len(m.Vocab))
+		b.whole = make(map[string]mergeRule, len(m.Vocab))
 		for token, id := range m.Vocab {
-			if raw, ok := rawBytes(token, toByte); ok && !added[id] {
-				b.whole[raw] = id
+			if raw, ok := rawBytes(token, toByte); ok {
+				b.whole[raw] = mergeRule{id: id, added: added[id]}
 			}
 		}
 	}
@@ -120,7 +118,7 @@ func rawBytes(token string, toByte map[rune]byte) (raw string, ok bool) {
 }
 
 // knows says whether every byte of word has a token.
-func (b *bpe) knows(word string) bool {
+func (b *bpe) knows(word string, _ bool) bool {
 	for i := range len(word) {
 		if !b.has[word[i]] {
 			return false
@@ -140,21 +138,26 @@ type scratch struct {
 // shortWord is the length up to which looking through the whole word for the best merge beats a heap.
 const shortWord = 64
 
-// encode appends the ids of one piece of text.
-func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
-	if id, ok := b.whole[word]; ok {
-		return append(dst, id)
+func (b *bpe) encode(dst []int32, word string, trusted bool, s *scratch) []int32 {
+	if rule, ok := b.whole[word]; ok && (trusted || !rule.added) {
+		return append(dst, rule.id)
 	}
 	if len(word) <= shortWord {
-		return b.encodeShort(dst, word, s)
+		return b.encodeShort(dst, word, trusted, s)
 	}
-	return b.encodeLong(dst, word, s)
+	return b.encodeLong(dst, word, trusted, s)
+}
+
+// merge is the rule for two neighbours; text from outside knows no rule that makes an added token.
+func (b *bpe) merge(left, right int32, trusted bool) (mergeRule, bool) {
+	rule, ok := b.merges[[2]int32{left, right}]
+	return rule, ok && (trusted || !rule.added)
 }
 
 const noRank = math.MaxInt32
 
 // encodeShort applies the merge of lowest rank, leftmost first, until there is none: quadratic.
-func (b *bpe) encodeShort(dst []int32, word string, s *scratch) []int32 {
+func (b *bpe) encodeShort(dst []int32, word string, trusted bool, s *scratch) []int32 {
 	ids, ranks := s.ids[:0], s.ranks[:0]
 	for i := range len(word) {
 		if id := b.bytes[word[i]]; id != noByte {
@@ -165,7 +168,7 @@ func (b *bpe) encodeShort(dst []int32, word string, s *scratch) []int32 {
 		if i < 0 || i+1 >= len(ids) {
 			return noRank
 		}
-		if rule, ok := b.merges[[2]int32{ids[i], ids[i+1]}]; ok {
+		if rule, ok := b.merge(ids[i], ids[i+1], trusted); ok {
 			return rule.rank
 		}
 		return noRank
@@ -224,7 +227,7 @@ func (q *mergeQueue) Pop() any {
 }
 
 // encodeLong gives the same as encodeShort in n log n.
-func (b *bpe) encodeLong(dst []int32, word string, s *scratch) []int32 {
+func (b *bpe) encodeLong(dst []int32, word string, trusted bool, s *scratch) []int32 {
 	nodes, queue := s.nodes[:0], s.queue[:0]
 	for i := range len(word) {
 		if id := b.bytes[word[i]]; id != noByte {
@@ -241,7 +244,7 @@ func (b *bpe) encodeLong(dst []int32, word string, s *scratch) []int32 {
 			return candidate{}, false
 		}
 		pair := [2]int32{nodes[left].id, nodes[nodes[left].next].id}
-		rule, ok := b.merges[pair]
+		rule, ok := b.merge(pair[0], pair[1], trusted)
 		return candidate{rule.rank, left, pair, rule.id}, ok
 	}
 	for i := range nodes {

@@ -28,10 +28,10 @@ type Tokenizer struct {
 }
 
 type model interface {
-	// encode appends the ids of a word.
-	encode(dst []int32, word string, s *scratch) []int32
+	// encode appends the ids of a word. Those of added tokens may only come from trusted text.
+	encode(dst []int32, word string, trusted bool, s *scratch) []int32
 	// knows says whether the ids of a word can stand for all of it.
-	knows(word string) bool
+	knows(word string, trusted bool) bool
 }
 
 // text is what a token stands for.
@@ -188,7 +188,8 @@ func (t *Tokenizer) setTexts() {
 }
 
 // Encode gives the ids of text. Where special is true, added and special tokens that occur in text become their ids;
-// where it is false they are ordinary text, and no id of an added token can result (but a WordLevel unk_token). Nothing
+// where it is false they are ordinary text, and no id of an added token can result (but a
+// WordLevel unk_token). Nothing
 // is added at either end.
 //
 // Bytes that are not UTF-8 are read as U+FFFD. Words outside a WordLevel vocabulary become its unk_token. Bytes that a
@@ -250,12 +251,13 @@ func (e *encoder) encode(pieces []Piece) {
 	t := e.t
 	e.split(spansOf(pieces), t.raw, func(gap []span) {
 		e.split(t.normalizeSpans(gap), t.normalized, func(gap []span) {
+			trusted := len(gap) == 1 && gap[0].trusted
 			// The spans are normalised; where they meet, marks of one may still combine with letters of another.
 			for word := range t.pre.words(t.normalize(join(gap))) {
-				if e.strict && e.err == nil && !t.model.knows(word) {
+				if e.strict && e.err == nil && !t.model.knows(word, trusted) {
 					e.err = fmt.Errorf("word %q cannot be expressed in the vocabulary of %d tokens", word, len(t.ids))
 				}
-				e.ids = t.model.encode(e.ids, word, &e.scratch)
+				e.ids = t.model.encode(e.ids, word, trusted, &e.scratch)
 			}
 		})
 	})

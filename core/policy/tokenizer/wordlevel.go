@@ -8,6 +8,7 @@ import (
 // wordLevel gives one id to each word.
 type wordLevel struct {
 	ids     map[string]int32
+	added   map[int32]bool
 	unknown int32
 }
 
@@ -19,24 +20,17 @@ func newWordLevel(m modelJSON, added map[int32]bool) (*wordLevel, error) {
 	if !ok {
 		return nil, fmt.Errorf("WordLevel unk_token %q is not in the vocabulary: add it, words outside the vocabulary become it", *m.UnkToken)
 	}
-	w := &wordLevel{ids: make(map[string]int32, len(m.Vocab)), unknown: unknown}
-	for word, id := range m.Vocab {
-		if !added[id] { // added tokens are found before the model runs, and only in trusted text
-			w.ids[word] = id
-		}
-	}
-	return w, nil
+	return &wordLevel{m.Vocab, added, unknown}, nil
 }
 
-func (w *wordLevel) encode(dst []int32, word string, _ *scratch) []int32 {
+func (w *wordLevel) encode(dst []int32, word string, trusted bool, _ *scratch) []int32 {
+	if id, ok := w.ids[word]; ok && (trusted || !w.added[id]) {
+		return append(dst, id)
+	}
+	return append(dst, w.unknown)
+}
+
+func (w *wordLevel) knows(word string, trusted bool) bool {
 	id, ok := w.ids[word]
-	if !ok {
-		id = w.unknown
-	}
-	return append(dst, id)
-}
-
-func (w *wordLevel) knows(word string) bool {
-	_, ok := w.ids[word]
-	return ok
+	return ok && (trusted || !w.added[id])
 }
