@@ -1,6 +1,10 @@
 package dataset
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/forage-rl/forage/core/internal/vectors"
 	"github.com/forage-rl/forage/core/retrieval/corpus"
@@ -219,6 +226,60 @@ func TestFileErrors(t *testing.T) {
 	} {
 		if _, err := Open(t.Context(), spec); err == nil {
 			t.Errorf("%+v must be refused", spec)
+		}
+	}
+}
+
+// One set in every container gives one digest.
+func TestContainers(t *testing.T) {
+	type row struct {
+		ID       string `json:"id" parquet:"id"`
+		Question string `json:"question" parquet:"question"`
+		Answer   string `json:"answer" parquet:"answer"`
+	}
+	rows := []row{{"1", "who, then?", "A \"B\""}, {"2", strings.Repeat("long ", 40000) + "?", "ü"}}
+	var lines, table bytes.Buffer
+	w := csv.NewWriter(&table)
+	if err := w.Write([]string{"\ufeffid", "question", "answer"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(data, "\r\n"...))
+		if err := w.Write([]string{r.ID, r.Question, r.Answer}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Flush()
+	list, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped, columns bytes.Buffer
+	gz := gzip.NewWriter(&zipped)
+	if _, err := gz.Write(lines.Bytes()); err != nil || gz.Close() != nil {
+		t.Fatal(err)
+	}
+	zs, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parquet.Write(&columns, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := open(t, Spec{Path: write(t, "x.jsonl", lines.String())})
+	if want.Len() != 2 {
+		t.Fatalf("%d questions", want.Len())
+	}
+	for name, content := range map[string]string{
+		"bom.jsonl": "\ufeff" + lines.String(), "x.json": string(list), "lines.json": lines.String(), "x.csv": table.String(),
+		"x.jsonl.gz": zipped.String(), "x.jsonl.zst": string(zs.EncodeAll(lines.Bytes(), nil)), "x.parquet": columns.String(),
+	} {
+		if got := open(t, Spec{Path: write(t, name, content)}); got.Digest() != want.Digest() {
+			t.Errorf("%s: %+v, want %+v", name, got.Questions(), want.Questions())
 		}
 	}
 }
