@@ -1,0 +1,19 @@
+// Command forage-algorithms serves the training methods that come with Forage: a folder per method.
+package main
+
+import (
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/plugins/algorithms/davidgrpo"
+	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
+	"github.com/forage-rl/forage/plugins/algorithms/sft"
+)
+
+func main() { sdk.Serve(pack()) }
+
+func pack() sdk.Pack {
+	return sdk.Pack{
+		Name:       "forage-algorithms",
+		Version:    "0.1.0",
+		Algorithms: []sdk.AlgorithmPlugin{sft.Plugin(), searchr1.Plugin(), davidgrpo.Plugin()},
+	}
+}

@@ -1,0 +1,102 @@
+// Package lookup is what retrievers with a free-text query share: reading the queries of a batch of calls, leaving out
+// what an episode has already seen, and laying the results out in the order of the calls.
+//
+// It must not know how an index finds its hits.
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/text"
+)
+
+// Tool describes a tool with one argument, the query.
+func Tool(description string) sdk.Tool {
+	return sdk.Tool{
+		Name:        "search",
+		Description: description,
+		Arguments:   []sdk.Argument{{Name: "query", Type: "string", Description: "What to look for, in a few words.", Required: true}},
+	}
+}
+
+// Search finds hits for queries, given for each the ids of units to leave out.
+type Search func(ctx context.Context, queries []string, exclude [][]string) ([][]episode.Hit, error)
+
+// Call answers a batch of calls with one search. A call without a query gets an error text for the agent to read and
+// takes no part in the search.
+func Call(ctx context.Context, calls []sdk.Call, excludeSeen bool, search Search) (sdk.CallResponse, error) {
+	out := sdk.CallResponse{Results: make([]sdk.CallResult, len(calls))}
+	var queries []string
+	var exclude [][]string
+	var at []int
+	for i, c := range calls {
+		query, problem := query(c.Arguments)
+		if problem != "" {
+			out.Results[i].Error = problem
+			continue
+		}
+		queries, at = append(queries, query), append(at, i)
+		if excludeSeen {
+			exclude = append(exclude, seen(c.Seen))
+		}
+	}
+	if len(queries) == 0 {
+		return out, nil
+	}
+	hits, err := search(ctx, queries, exclude)
+	if err != nil {
+		return sdk.CallResponse{}, err
+	}
+	if len(hits) != len(queries) {
+		return sdk.CallResponse{}, fmt.Errorf("the host gave %d results for %d queries", len(hits), len(queries))
+	}
+	for k, i := range at {
+		out.Results[i].Hits = hits[k]
+	}
+	return out, nil
+}
+
+func query(arguments map[string]any) (query, problem string) {
+	value, given := arguments["query"]
+	if !given {
+		if len(arguments) == 0 {
+			return "", "The search needs a query."
+		}
+		names := strings.Join(slices.Sorted(maps.Keys(arguments)), ", ")
+		return "", fmt.Sprintf("The search needs an argument named query; it got %s.", names)
+	}
+	query, isText := value.(string)
+	if !isText {
+		return "", "The query of a search must be text."
+	}
+	if query = text.Trim(query); query == "" {
+		return "", "The query of the search is empty."
+	}
+	return query, ""
+}
+
+// Unit is the id of the finest unit that a hit names: sentence, paragraph or document. It is what an index of that unit
+// knows it by.
+func Unit(sentence, paragraph, document string) string {
+	switch {
+	case sentence != "":
+		return sentence
+	case paragraph != "":
+		return paragraph
+	}
+	return document
+}
+
+func seen(earlier []sdk.Seen) []string {
+	ids := map[string]bool{}
+	for _, s := range earlier {
+		ids[Unit(s.SentenceID, s.ParagraphID, s.DocumentID)] = true
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
