@@ -1,0 +1,116 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Curve is the history of one metric.
+type Curve struct {
+	Metric string
+	Cells  []CellCurve
+}
+
+// CellCurve holds a cell's lines: one per seed, and their mean at the steps that all of them have.
+type CellCurve struct {
+	Cell string
+	Mean []Point
+	Runs []RunCurve
+}
+
+// RunCurve is the line of one run.
+type RunCurve struct {
+	Seed   int64
+	Points []Point // by step; values may be NaN or infinite
+}
+
+// Point is a value after a number of training steps.
+type Point struct {
+	Step  int
+	Value float64
+}
+
+// curves collects the histories of all runs, also unfinished ones, by metric.
+func curves(s *Study) []Curve {
+	names := map[string]bool{}
+	for _, c := range s.Cells {
+		for _, run := range c.Runs {
+			for _, line := range run.History {
+				for name := range line.Values {
+					names[name] = true
+				}
+			}
+		}
+	}
+	var out []Curve
+	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(s, a), rank(s, b)), cmp.Compare(a, b))
+	}) {
+		curve := Curve{Metric: name}
+		for _, c := range s.Cells {
+			cell := CellCurve{Cell: c.Key}
+			for _, run := range c.Runs {
+				if points := runPoints(&run, name); len(points) > 0 {
+					cell.Runs = append(cell.Runs, RunCurve{Seed: run.Seed, Points: points})
+				}
+			}
+			if len(cell.Runs) > 0 {
+				cell.Mean = meanCurve(cell.Runs)
+				curve.Cells = append(curve.Cells, cell)
+			}
+		}
+		out = append(out, curve)
+	}
+	return out
+}
+
+// rank puts the evaluations and what an episode is like before the numbers of the optimizer.
+func rank(s *Study, name string) int {
+	for i, prefix := range []string{"eval", "dev", "test", "episode", "reward"} {
+		if len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			return i
+		}
+	}
+	for _, e := range s.Primary.Evaluations {
+		if len(name) > len(e) && name[:len(e)] == e {
+			return 0
+		}
+	}
+	return 9
+}
+
+func runPoints(run *RunResult, name string) []Point {
+	at := map[int]float64{}
+	for _, line := range run.History {
+		if v, ok := line.Values[name]; ok {
+			at[line.Step] = v // the last word on a step counts
+		}
+	}
+	points := make([]Point, 0, len(at))
+	for _, step := range slices.Sorted(maps.Keys(at)) {
+		points = append(points, Point{step, at[step]})
+	}
+	return points
+}
+
+func meanCurve(runs []RunCurve) []Point {
+	sum, n := map[int]float64{}, map[int]int{}
+	for _, r := range runs {
+		for _, p := range r.Points {
+			if !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
+				sum[p.Step] += p.Value
+				n[p.Step]++
+			}
+		}
+	}
+	var points []Point
+	for _, step := range slices.Sorted(maps.Keys(sum)) {
+		// A mean over fewer runs would jump where one ends.
+		if n[step] == len(runs) {
+			points = append(points, Point{step, sum[step] / float64(n[step])})
+		}
+	}
+	return points
+}
