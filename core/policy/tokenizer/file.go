@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxID bounds the ids of a file, so that a hostile one cannot make the id table huge.
+// maxID is beyond the ids of any vocabulary.
 const maxID = 1 << 22
 
 // fileJSON is tokenizer.json. Truncation, padding and the post-processor act on whole model inputs; this package adds

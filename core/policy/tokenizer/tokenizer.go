@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 )
 
+//go:generate go run ./internal/maketest
+
 // Tokenizer is what a tokenizer.json says, with the settings beside it. It is immutable: any number of goroutines may
 // use it.
 type Tokenizer struct {
@@ -138,9 +140,11 @@ func (t *Tokenizer) setVocabulary(f fileJSON) error {
 	if len(f.Model.Vocab) == 0 {
 		return errors.New("model.vocab is missing or empty")
 	}
+	// Ids may have holes, but not so many that a small file makes a large table.
+	limit := min(maxID, 4*(len(f.Model.Vocab)+len(f.AddedTokens))+1<<16)
 	set := func(token string, id int32) error {
-		if id < 0 || id >= maxID {
-			return fmt.Errorf("token %q has id %d: expected 0 to %d", token, id, maxID-1)
+		if id < 0 || int(id) >= limit {
+			return fmt.Errorf("token %q has id %d: expected 0 to %d", token, id, limit-1)
 		}
 		if int(id) >= len(t.tokens) {
 			t.tokens = append(t.tokens, make([]string, int(id)+1-len(t.tokens))...)
