@@ -1,0 +1,175 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/schema"
+)
+
+// PluginInfo is a plugin and where it comes from.
+type PluginInfo struct {
+	Kind        sdk.Kind
+	Label       string // as an experiment names it: "em", or "citations/web" for a third party's
+	Name        string // in its pack
+	Pack        Pack
+	PackVersion string
+	Digest      string // of the pack, sha256 in hex
+	SDKVersion  string
+	Protocol    int
+	Description string
+	Source      string
+	Schema      schema.Schema
+}
+
+// label is how an experiment names a plugin of the pack.
+func (p Pack) label(name string) string {
+	if p.Bundled {
+		return name
+	}
+	return p.Short() + "/" + name
+}
+
+// infos lists the plugins of one kind in a pack; all kinds for "".
+func (c *Catalogue) infos(ctx context.Context, p Pack, kind sdk.Kind) ([]PluginInfo, error) {
+	d, err := c.describe(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var infos []PluginInfo
+	for _, plugin := range d.Plugins {
+		if kind == "" || sdk.Kind(plugin.Kind) == kind {
+			infos = append(infos, PluginInfo{
+				Kind: sdk.Kind(plugin.Kind), Label: p.label(plugin.Name), Name: plugin.Name, Pack: p, PackVersion: d.Version, Digest: p.Digest,
+				SDKVersion: d.SDKVersion, Protocol: d.Protocol, Description: plugin.Description, Source: plugin.Source, Schema: plugin.Schema,
+			})
+		}
+	}
+	return infos, nil
+}
+
+// Plugins lists the plugins of all packs that may be started, by kind and label. The error joins those of the packs
+// that could not be asked; the others are listed all the same.
+func (c *Catalogue) Plugins(ctx context.Context) ([]PluginInfo, error) {
+	var all []PluginInfo
+	var failures []error
+	for _, p := range c.Packs() {
+		infos, err := c.infos(ctx, p, "")
+		if err != nil {
+			failures = append(failures, err)
+		}
+		all = append(all, infos...)
+	}
+	slices.SortStableFunc(all, func(a, b PluginInfo) int {
+		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Label, b.Label))
+	})
+	return all, errors.Join(failures...)
+}
+
+// Schema finds the plugin of a kind that an experiment names by label. A bare name is a bundled pack's; a third
+// party's is "pack/name". The error of an unknown label says what there is.
+func (c *Catalogue) Schema(ctx context.Context, kind sdk.Kind, label string) (PluginInfo, error) {
+	packName, name, qualified := strings.Cut(label, "/")
+	var found []PluginInfo
+	var candidates []string
+	var failures []error
+	for _, p := range c.Packs() {
+		if qualified && p.Short() != packName || !qualified && !p.Bundled {
+			continue
+		}
+		infos, err := c.infos(ctx, p, kind)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		for _, info := range infos {
+			candidates = append(candidates, info.Label)
+			if qualified && info.Name == name || !qualified && info.Name == label {
+				found = append(found, info)
+			}
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return PluginInfo{}, fmt.Errorf("%s %q is ambiguous: both %s and %s hold one; write %q or %q", kind, label,
+			found[0].Pack.Path, found[1].Pack.Path, found[0].Pack.Short()+"/"+found[0].Name, found[1].Pack.Short()+"/"+found[1].Name)
+	case len(failures) > 0:
+		return PluginInfo{}, fmt.Errorf("find %s %q: %w", kind, label, errors.Join(failures...))
+	}
+	return PluginInfo{}, c.unknown(ctx, kind, label, candidates)
+}
+
+func (c *Catalogue) unknown(ctx context.Context, kind sdk.Kind, label string, candidates []string) error {
+	if len(candidates) == 0 {
+		var packs []string
+		for _, p := range c.Packs() {
+			packs = append(packs, p.Short())
+		}
+		if strings.Contains(label, "/") {
+			return fmt.Errorf("unknown %s %q: no such pack; there is %s in %s", kind, label, list(packs), strings.Join(append([]string{c.options.BundleDir}, c.options.dirs()...), ", "))
+		}
+		return fmt.Errorf("unknown %s %q: no bundled pack holds any; the packs belong into %s (\"make build\" puts them there)", kind, label, c.options.BundleDir)
+	}
+	message := fmt.Sprintf("unknown %s %q", kind, label)
+	if near := nearest(label, candidates); near != "" {
+		return fmt.Errorf("%s: did you mean %q?", message, near)
+	}
+	// A third party's plugin by its bare name.
+	for _, p := range c.Packs() {
+		if infos, err := c.infos(ctx, p, kind); err == nil && !p.Bundled {
+			for _, info := range infos {
+				if info.Name == label {
+					return fmt.Errorf("%s: did you mean %q?", message, info.Label)
+				}
+			}
+		}
+	}
+	return fmt.Errorf("%s: there is %s", message, list(candidates))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+// nearest is the candidate that a typing mistake of at most a third of its letters turns into name, or "".
+func nearest(name string, candidates []string) string {
+	best, bestDistance := "", len(name)/3+1
+	for _, c := range candidates {
+		if d := editDistance(name, c); d < bestDistance || d == bestDistance && best == "" && strings.HasPrefix(c, name) {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// editDistance is Levenshtein's.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

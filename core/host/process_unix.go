@@ -1,0 +1,19 @@
+//go:build unix
+
+package host
+
+import "syscall"
+
+// kill ends the process and its whole group.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		p.signalGroup()
+	}
+}
+
+func (p *process) signalGroup() {
+	// ESRCH means that all of it has ended.
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+}
