@@ -126,7 +126,7 @@ func (c *Comparison) Text(w io.Writer, width int) error { return c.document().te
 // Markdown writes the comparison as GitHub-flavoured Markdown.
 func (c *Comparison) Markdown(w io.Writer) error { return c.document().markdown(w) }
 
-// CSV writes the numbers in full precision; see [Report.CSV].
+// CSV writes the numbers to 12 digits; see [Report.CSV].
 func (c *Comparison) CSV(w io.Writer) error { return c.document().csv(w) }
 
 // HTML writes the comparison as a page of its own.

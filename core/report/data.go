@@ -8,7 +8,7 @@ import (
 	"github.com/forage-rl/forage/core/report/stats"
 )
 
-// data lists the numbers of the report in full precision.
+// data lists the numbers of the report for the CSV.
 func (r *Report) data() []datum {
 	var out []datum
 	add := func(d datum, quantity string, value float64) {

@@ -38,7 +38,7 @@ type column struct {
 	number bool // aligned right
 }
 
-// datum is one number of the report in full precision, for the CSV.
+// datum is one number of the report for the CSV.
 type datum struct {
 	table, evaluation, cell, seed, quantity string
 	value                                   float64
@@ -88,20 +88,21 @@ func (r *Report) primaryTable() table {
 	t := table{title: "Primary comparison: " + r.figureName() + ", against " + r.Baseline,
 		caption: fmt.Sprintf("Per seed, the difference of the two cells on the same questions; mean ± critical t · sd/√seeds and its t-test over seeds. "+
 			"p (Holm) is adjusted over all %d cells but the baseline, whether finished or not; significant means p (Holm) ≤ %.2g.", len(r.Primary), alpha),
-		columns: []column{{"cell", false}, {"is", false}, {"seeds", true}, {"mean", true}, {"baseline", true}, {"difference", true},
-			{"95 % interval", true}, {"critical t", true}, {"t", true}, {"p", true}, {"p (Holm)", true}, {"verdict", false}}}
+		columns: []column{{"cell", false}, {"verdict", false}, {"difference", true}, {"95 % interval", true}, {"p (Holm)", true}, {"p", true},
+			{"t", true}, {"critical t", true}, {"seeds", true}, {"mean", true}, {"baseline", true}, {"is", false}}}
 	for _, p := range r.Primary {
-		row := []string{p.Cell, orDash(p.Label), strconv.Itoa(len(p.Seeds)), figure(p.CellMean), figure(p.BaseMean), signed(p.Test.Mean),
-			dash, dash, dash, dash, dash, p.Verdict}
-		if len(p.Seeds) == 0 {
-			row[5] = dash
+		difference, span, adjusted, pv, tv, critical := dash, dash, dash, dash, dash, dash
+		if len(p.Seeds) > 0 {
+			difference = signed(p.Test.Mean)
 		}
-		if !math.IsNaN(p.Test.Critical) && len(p.Seeds) >= stats.MinSeeds {
-			row[6], row[7] = signedInterval(p.Test.Interval), fmt.Sprintf("%.2f", p.Test.Critical)
+		if len(p.Seeds) >= stats.MinSeeds {
+			span, critical = signedInterval(p.Test.Interval), fmt.Sprintf("%.2f", p.Test.Critical)
 		}
 		if p.Test.HasP {
-			row[8], row[9], row[10] = fmt.Sprintf("%.2f", p.Test.T), pValue(p.Test.P), pValue(p.Adjusted)
+			adjusted, pv, tv = pValue(p.Adjusted), pValue(p.Test.P), strings.Replace(fmt.Sprintf("%.2f", p.Test.T), "-", "−", 1)
 		}
+		row := []string{p.Cell, p.Verdict, difference, span, adjusted, pv, tv, critical, strconv.Itoa(len(p.Seeds)), figure(p.CellMean),
+			figure(p.BaseMean), orDash(p.Label)}
 		t.rows = append(t.rows, row)
 	}
 	return t

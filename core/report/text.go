@@ -18,7 +18,7 @@ func (r *Report) Text(w io.Writer, width int) error { return r.document().text(w
 // Markdown writes the report as GitHub-flavoured Markdown.
 func (r *Report) Markdown(w io.Writer) error { return r.document().markdown(w) }
 
-// CSV writes the numbers of the report in full precision, one a line: table, evaluation, cell, seed, quantity, value.
+// CSV writes the numbers of the report to 12 digits, one a line: table, evaluation, cell, seed, quantity, value.
 func (r *Report) CSV(w io.Writer) error { return r.document().csv(w) }
 
 func (d document) text(w io.Writer, width int) error {
@@ -204,7 +204,7 @@ func (d document) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"table", "evaluation", "cell", "seed", "quantity", "value"}}
 	for _, x := range d.data {
-		rows = append(rows, []string{x.table, x.evaluation, x.cell, x.seed, x.quantity, strconv.FormatFloat(x.value, 'g', -1, 64)})
+		rows = append(rows, []string{x.table, x.evaluation, x.cell, x.seed, x.quantity, strconv.FormatFloat(x.value, 'g', 12, 64)})
 	}
 	return out.WriteAll(rows)
 }
