@@ -16,6 +16,8 @@ type Backend struct {
 	engine compute.Backend
 	spec   string
 	fused  bool // the engine has the fused dense, activation and attention operations
+
+	hostMemory bool // tensors lie in memory that the program may read and write in place
 }
 
 // DefaultBackend is what [OpenBackend] opens for the empty name: the Go backend with one executor per core.
@@ -46,7 +48,7 @@ func OpenBackend(spec string) (*Backend, error) {
 	ops := engine.Capabilities().Operations
 	return &Backend{
 		engine: engine,
-		spec:   spec,
+		spec:   spec, hostMemory: name == gobackend.BackendName,
 		fused: ops[compute.OpTypeFusedDense] && ops[compute.OpTypeFusedDenseVJP] && ops[compute.OpTypeFusedActivation] &&
 			ops[compute.OpTypeFusedActivationVJP] && ops[compute.OpTypeFusedScaledDotProductAttention],
 	}, nil

@@ -72,8 +72,8 @@ func (m *model) feedForward(x, gateUp, down *Node) *Node {
 }
 
 // projections computes the query, key and value heads of x [..., hidden]: q [..., heads, headDim] and k, v
-// [..., kvHeads, headDim], with q and k normalised (QK-norm) and rotated. cos and sin must broadcast to
-// [..., 1, headDim/2]. q carries the attention's scale 1/√headDim when scaled is set.
+// [..., kvHeads, headDim], with q and k normalised (QK-norm) and rotated. cos and sin are
+// [..., heads+kvHeads, headDim]. q carries the attention's scale 1/√headDim when scaled is set.
 func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, scaled bool) (q, k, v *Node) {
 	c := m.config
 	var bias *Node
@@ -89,7 +89,8 @@ func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, s
 	if c.QKNorm {
 		q = m.rmsNorm(SliceAxis(all, axis, AxisRange(0, c.Heads)), weights[li.qNorm])
 		k = m.rmsNorm(SliceAxis(all, axis, AxisRange(c.Heads, c.Heads+c.KVHeads)), weights[li.kNorm])
-		q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+		q = rotate(q, SliceAxis(cos, axis, AxisRange(0, c.Heads)), SliceAxis(sin, axis, AxisRange(0, c.Heads)))
+		k = rotate(k, SliceAxis(cos, axis, AxisRange(0, c.KVHeads)), SliceAxis(sin, axis, AxisRange(0, c.KVHeads)))
 	} else {
 		qk := rotate(SliceAxis(all, axis, AxisRange(0, c.Heads+c.KVHeads)), cos, sin)
 		q = SliceAxis(qk, axis, AxisRange(0, c.Heads))
@@ -101,12 +102,13 @@ func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, s
 	return q, k, v
 }
 
-// rotate applies rotary positions (Su et al. 2021) in the half-split form of the Llama implementations.
+// rotate applies rotary positions (Su et al. 2021) in the half-split form of the Llama implementations: cos and sin
+// are those of [model.ropeTables].
 func rotate(x, cos, sin *Node) *Node {
 	last := x.Rank() - 1
-	half := x.Shape().Dimensions[last] / 2
-	a, b := SliceAxis(x, last, AxisRange(0, half)), SliceAxis(x, last, AxisRange(half, 2*half))
-	return Concatenate([]*Node{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}, last)
+	width := x.Shape().Dimensions[last]
+	swapped := Concatenate([]*Node{SliceAxis(x, last, AxisRange(width/2, width)), SliceAxis(x, last, AxisRange(0, width/2))}, last)
+	return Add(Mul(x, cos), Mul(swapped, sin))
 }
 
 // causalAttention attends within whole sequences. q is [rows, S, heads, headDim], scaled; k and v are
@@ -129,9 +131,13 @@ func (m *model) causalAttention(q, k, v, mask *Node) *Node {
 // final norm.
 func (m *model) sequences(weights []*Node, tokens *Node) *Node {
 	g := tokens.Graph()
-	s := tokens.Shape().Dimensions[1]
+	rows, s := tokens.Shape().Dimensions[0], tokens.Shape().Dimensions[1]
+	// Spread over the heads once: operands of one shape are much faster than broadcasting ones.
+	spread := func(x *Node) *Node {
+		return BroadcastToDims(Reshape(x, 1, s, 1, m.config.HeadDim), rows, s, m.config.Heads+m.config.KVHeads, m.config.HeadDim)
+	}
 	cos, sin := m.ropeTables(g, s)
-	cos, sin = Reshape(cos, 1, s, 1, -1), Reshape(sin, 1, s, 1, -1)
+	cos, sin = spread(cos), spread(sin)
 	mask := m.causalMask(g, s)
 	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
 	for _, li := range m.layout.layers {
@@ -169,19 +175,23 @@ func (m *model) causalMask(g *Graph, s int) *Node {
 	return ConvertDType(ConstTensor(g, tensors.FromFlatDataAndDimensions(flat, 1, 1, s, s)), m.dtype)
 }
 
-// ropeTables gives cos and sin of positions 0..n-1, [n, headDim/2].
+// ropeTables gives the factors of [rotate] for positions 0..n-1, [n, headDim] each: the cosine in both halves; the sine,
+// negative in the first half.
 func (m *model) ropeTables(g *Graph, n int) (cos, sin *Node) {
-	half := m.config.HeadDim / 2
-	c, s := make([]float32, n*half), make([]float32, n*half)
+	width := m.config.HeadDim
+	half := width / 2
+	c, s := make([]float32, n*width), make([]float32, n*width)
 	for j, f := range ropeFrequencies(m.config) {
 		for i := range n {
 			// The reference implementations multiply position and frequency in float32.
 			angle := float64(float32(i) * f)
-			c[i*half+j], s[i*half+j] = float32(math.Cos(angle)), float32(math.Sin(angle))
+			at := i*width + j
+			c[at], s[at] = float32(math.Cos(angle)), float32(-math.Sin(angle))
+			c[at+half], s[at+half] = c[at], -s[at]
 		}
 	}
 	constant := func(flat []float32) *Node {
-		return ConvertDType(ConstTensor(g, tensors.FromFlatDataAndDimensions(flat, n, half)), m.dtype)
+		return ConvertDType(ConstTensor(g, tensors.FromFlatDataAndDimensions(flat, n, width)), m.dtype)
 	}
 	return constant(c), constant(s)
 }

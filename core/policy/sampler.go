@@ -190,6 +190,9 @@ func (r *sampling) token(row int, token int32, logp float32) {
 func (r *sampling) step() error {
 	m, n := r.p.model, len(r.slots)
 	tokens, positions, active := make([]int32, n), make([]int32, n), make([]int32, n)
+	for slot := range positions {
+		positions[slot] = int32(r.length)
+	}
 	for i, slot := range r.slot {
 		if r.end[i] {
 			continue

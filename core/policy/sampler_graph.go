@@ -14,12 +14,13 @@ const (
 	chooseHost          // logits go to the host (top-p, top-k)
 )
 
-// The cache of keys, and the one of values, is a tensor [slots, kvHeads, length, headDim] per layer. Invariant: it is
-// zero at and beyond the number of tokens that a slot holds, so that adding to it is writing.
+// The cache of keys, and the one of values, is a tensor [slots, kvHeads, length+1, headDim] per layer. Invariant: up to
+// length it is zero at and beyond the number of tokens that a slot holds, so that adding to it is writing. What padding
+// and rows that stand still would write goes to position length, which is never read.
 
 // cacheParameters makes the parameters of the caches: keys of all layers, then values.
 func (m *model) cacheParameters(g *Graph, slots, length int) (keys, values []*Node) {
-	shape := shapes.Make(m.dtype, slots, m.config.KVHeads, length, m.config.HeadDim)
+	shape := shapes.Make(m.dtype, slots, m.config.KVHeads, length+1, m.config.HeadDim)
 	for range m.config.Layers {
 		keys = append(keys, Parameter(g, g.UniqueName("keys"), shape))
 	}
@@ -33,35 +34,35 @@ func (m *model) cacheParameters(g *Graph, slots, length int) (keys, values []*No
 // everything but attention, where they are laid out as [slots, heads, width]. It writes their keys and values and
 // chooses a token after the last one of each row.
 //
-// Parameters: weights; tokens [n]; positions [n]; valid [n], 0 for padding; where [n, 2]: slot, position; query
-// [n, 2]: slot, index among the row's new tokens; starts, counts [slots]: tokens held, new tokens; last [slots]:
-// index in the list of each row's last new token; uniforms [slots]; inverse temperature; keys; values.
+// Parameters: weights; tokens [n]; positions [n], length for padding; query [n, 2]: slot, index among the row's new
+// tokens; packed [slots, width]: the inverse, place in the list of each row's new tokens; starts, counts [slots]: tokens
+// held, new tokens; last [slots]: place in the list of each row's last new token; uniforms [slots]; inverse
+// temperature; keys; values.
 func (m *model) prefill(g *Graph, slots, length, n, width, choose int) []*Node {
 	c := m.config
 	weights := m.parameters(g)
 	i32 := func(name string, dims ...int) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, dims...)) }
 	tokens, positions := i32("tokens", n), i32("positions", n)
-	valid := Parameter(g, "valid", shapes.Make(m.dtype, n))
-	where, query := i32("where", n, 2), i32("query", n, 2)
+	query, packed := i32("query", n, 2), i32("packed", slots, width)
 	starts, counts, last := i32("starts", slots), i32("counts", slots), i32("last", slots)
 	uniforms := Parameter(g, "uniforms", shapes.Make(m.dtype, slots))
 	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
 	keys, values := m.cacheParameters(g, slots, length)
 
-	cos, sin := m.ropeAt(positions, length)
-	whereKV, whereQ := perHead(where, c.KVHeads), perHead(query, c.Heads)
+	cos, sin := m.ropeAt(positions, length+1)
+	slot := SliceAxis(query, 1, AxisElem(0))
+	whereKV, whereQ := perHead(Concatenate([]*Node{slot, InsertAxes(positions, -1)}, -1), c.KVHeads), perHead(query, c.Heads)
 	held := Add(starts, counts)
 	// Query i of a row may see the cache up to and including its own position.
 	limit := Add(InsertAxes(starts, -1), Iota(g, shapes.Make(dtypes.Int32, slots, width), 1))
-	visible := LessOrEqual(Iota(g, shapes.Make(dtypes.Int32, slots, width, length), 2), BroadcastToDims(InsertAxes(limit, -1), slots, width, length))
-	keep := InsertAxes(valid, -1, -1)
+	visible := LessOrEqual(Iota(g, shapes.Make(dtypes.Int32, slots, width, length+1), 2), BroadcastToDims(InsertAxes(limit, -1), slots, width, length+1))
 
 	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
 	for i, li := range m.layout.layers {
 		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, !m.fused)
-		keys[i] = ScatterSum(keys[i], whereKV, Mul(k, keep), false, false)
-		values[i] = ScatterSum(values[i], whereKV, Mul(v, keep), false, false)
-		padded := ScatterSum(Zeros(g, shapes.Make(m.dtype, slots, c.Heads, width, c.HeadDim)), whereQ, Mul(q, keep), false, false)
+		keys[i] = ScatterSum(keys[i], whereKV, k, false, false)
+		values[i] = ScatterSum(values[i], whereKV, v, false, false)
+		padded := TransposeAllAxes(Gather(q, InsertAxes(packed, -1)), 0, 2, 1, 3)
 		out := m.cachedAttention(padded, keys[i], values[i], counts, held, visible)
 		heads := Reshape(Gather(out, whereQ), n, c.Heads*c.HeadDim)
 		x = Add(x, m.dense(heads, weights[li.out], m.optional(weights, li.outBias)))
@@ -73,7 +74,7 @@ func (m *model) prefill(g *Graph, slots, length, n, width, choose int) []*Node {
 
 // decode builds the program for one token per slot.
 //
-// Parameters: weights; tokens, positions, active [slots], active 0 for rows that stand still; uniforms [slots];
+// Parameters: weights; tokens, positions, active [slots], for rows that stand still 0, length, 0; uniforms [slots];
 // inverse temperature; keys; values.
 func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
 	c := m.config
@@ -84,21 +85,20 @@ func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
 	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
 	keys, values := m.cacheParameters(g, slots, length)
 
-	cos, sin := m.ropeAt(positions, length)
+	cos, sin := m.ropeAt(positions, length+1)
 	slot := Iota(g, shapes.Make(dtypes.Int32, slots, 1), 0)
 	where := perHead(Concatenate([]*Node{slot, InsertAxes(positions, -1)}, -1), c.KVHeads)
-	keep := InsertAxes(ConvertDType(active, m.dtype), -1, -1)
 	held := AddScalar(positions, 1)
 	var visible *Node
 	if !m.fused {
-		visible = LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length), 2), BroadcastToDims(InsertAxes(held, -1, -1), slots, 1, length))
+		visible = LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length+1), 2), BroadcastToDims(InsertAxes(held, -1, -1), slots, 1, length+1))
 	}
 
 	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
 	for i, li := range m.layout.layers {
 		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, !m.fused)
-		keys[i] = ScatterSum(keys[i], where, Mul(k, keep), false, true)
-		values[i] = ScatterSum(values[i], where, Mul(v, keep), false, true)
+		keys[i] = ScatterSum(keys[i], where, k, false, true)
+		values[i] = ScatterSum(values[i], where, v, false, true)
 		out := m.cachedAttention(InsertAxes(q, 2), keys[i], values[i], active, held, visible)
 		x = Add(x, m.dense(Reshape(out, slots, c.Heads*c.HeadDim), weights[li.out], m.optional(weights, li.outBias)))
 		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
@@ -106,11 +106,14 @@ func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
 	return append(append(m.choose(m.logits(weights, x), uniforms, inverse, choose), keys...), values...)
 }
 
-// ropeAt gives cos and sin at the positions [n], as [n, 1, headDim/2].
+// ropeAt gives the rotary factors at the positions [n], as [n, heads+kvHeads, headDim].
 func (m *model) ropeAt(positions *Node, length int) (cos, sin *Node) {
 	c, s := m.ropeTables(positions.Graph(), length)
-	index := InsertAxes(positions, -1)
-	return InsertAxes(Gather(c, index), 1), InsertAxes(Gather(s, index), 1)
+	at := func(table *Node) *Node {
+		x := Gather(table, InsertAxes(positions, -1))
+		return BroadcastToDims(InsertAxes(x, 1), x.Shape().Dimensions[0], m.config.Heads+m.config.KVHeads, m.config.HeadDim)
+	}
+	return at(c), at(s)
 }
 
 // perHead expands indices [n, 2] of (slot, position) to [n, heads, 3] with the head in the middle.
@@ -179,11 +182,11 @@ func (m *model) regroup(g *Graph, oldSlots, oldLength, slots, length int) []*Nod
 	i32 := func(name string) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, slots)) }
 	source, keep := i32("source"), i32("keep")
 	keys, values := m.cacheParameters(g, oldSlots, oldLength)
-	inside := LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length, 1), 2), BroadcastToDims(InsertAxes(keep, -1, -1, -1), slots, 1, length, 1))
+	inside := LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length+1, 1), 2), BroadcastToDims(InsertAxes(keep, -1, -1, -1), slots, 1, length+1, 1))
 	var out []*Node
 	for _, cache := range append(keys, values...) {
 		if length < oldLength {
-			cache = SliceAxis(cache, 2, AxisRange(0, length))
+			cache = SliceAxis(cache, 2, AxisRange(0, length+1))
 		}
 		moved := Gather(cache, InsertAxes(source, -1))
 		if length > oldLength {

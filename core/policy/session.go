@@ -19,7 +19,7 @@ type Session struct {
 	version uint64 // of the weights that the cache was computed with
 	slots   []slotState
 	length  int
-	cache   []*tensors.Tensor // keys of all layers, then values: [slots, kvHeads, length, headDim]
+	cache   []*tensors.Tensor // keys of all layers, then values: [slots, kvHeads, length+1, headDim]
 	bySlot  map[int64]int
 	forks   map[int64]fork
 	clock   uint64
@@ -221,48 +221,6 @@ func (r *sampling) arrange(places []placement, count, length int) error {
 	return nil
 }
 
-// move makes the caches fit an arrangement: slot i holds the first keep[i] tokens of the old slot source[i].
-func (s *Session) move(slots []slotState, source, keep []int32, length int) error {
-	m, old := s.p.model, s.slots
-	still := s.cache != nil && len(slots) == len(old) && length == s.length
-	for i := 0; still && i < len(slots); i++ {
-		still = int(keep[i]) == len(old[i].tokens) && (keep[i] == 0 || int(source[i]) == i)
-	}
-	oldSlots, oldLength, cache := len(old), s.length, s.cache
-	s.slots, s.length = slots, length
-	if still {
-		return nil
-	}
-	if cache == nil {
-		dims := []int{len(slots), m.config.KVHeads, length, m.config.HeadDim}
-		zeros := make([]float32, dims[0]*dims[1]*dims[2]*dims[3])
-		for range 2 * m.config.Layers {
-			t, err := s.p.backend.uploadFloats(m.dtype, zeros, dims...)
-			if err != nil {
-				return err
-			}
-			s.cache = append(s.cache, t)
-		}
-		return nil
-	}
-	key := programKey{kind: "regroup", sizes: [6]int{oldSlots, oldLength, len(slots), length}}
-	g, err := s.p.programs.get(s.p.backend, key, func(g *graph.Graph) []*graph.Node {
-		return m.regroup(g, oldSlots, oldLength, len(slots), length)
-	})
-	if err != nil {
-		return err
-	}
-	args := s.p.backend.arguments(g.NumParameters())
-	host(args, source, len(slots))
-	host(args, keep, len(slots))
-	moved, err := args.keep(cache...).run(g)
-	if err != nil {
-		return err
-	}
-	s.cache = moved
-	return finalize(cache...)
-}
-
 // prefillAll computes what the caches lack of the running rows, and the first new token of each.
 func (r *sampling) prefillAll(ctx context.Context) error {
 	if err := r.prefillShared(ctx); err != nil {
@@ -381,8 +339,10 @@ func (r *sampling) prefillWave(wave []piece) error {
 	n := bucket(total, 16, coarse)
 	width = bucket(width, 1, true)
 	tokens, positions := make([]int32, n), make([]int32, n)
-	valid := make([]float32, n)
-	where, query := make([]int32, 2*n), make([]int32, 2*n)
+	for i := range positions {
+		positions[i] = int32(r.length)
+	}
+	query, packed := make([]int32, 2*n), make([]int32, slots*width)
 	starts, counts, last := make([]int32, slots), make([]int32, slots), make([]int32, slots)
 	at := 0
 	complete := map[int]bool{}
@@ -390,9 +350,9 @@ func (r *sampling) prefillWave(wave []piece) error {
 		slot, row := r.slot[p.row], r.rows[p.row]
 		starts[slot], counts[slot] = int32(p.from), int32(p.to-p.from)
 		for j := p.from; j < p.to; j++ {
-			tokens[at], positions[at], valid[at] = row.Tokens[j], int32(j), 1
-			where[2*at], where[2*at+1] = int32(slot), int32(j)
+			tokens[at], positions[at] = row.Tokens[j], int32(j)
 			query[2*at], query[2*at+1] = int32(slot), int32(j-p.from)
+			packed[slot*width+j-p.from] = int32(at)
 			at++
 		}
 		last[slot] = int32(at - 1)
@@ -410,9 +370,8 @@ func (r *sampling) prefillWave(wave []piece) error {
 	args := r.p.backend.arguments(g.NumParameters()).keep(r.weights.tensors...)
 	host(args, tokens, n)
 	host(args, positions, n)
-	hostFloats(args, m.dtype, valid, n)
-	host(args, where, n, 2)
 	host(args, query, n, 2)
+	host(args, packed, slots, width)
 	host(args, starts, slots)
 	host(args, counts, slots)
 	host(args, last, slots)

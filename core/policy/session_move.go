@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// move makes the caches fit an arrangement: slot i holds the first keep[i] tokens of the old slot source[i].
+func (s *Session) move(slots []slotState, source, keep []int32, length int) error {
+	old, oldLength := s.slots, s.length
+	s.slots, s.length = slots, length
+	same := s.cache != nil && len(slots) == len(old) && length == oldLength
+	stay, still := same, same
+	for i := 0; stay && i < len(slots); i++ {
+		stay = keep[i] == 0 || int(source[i]) == i
+		still = still && stay && int(keep[i]) == len(old[i].tokens)
+	}
+	switch {
+	case still:
+		return nil
+	case s.cache == nil || !slices.ContainsFunc(keep, func(n int32) bool { return n > 0 }):
+		return s.emptyCache()
+	case !s.p.backend.hostMemory:
+		return s.moveInGraph(len(old), oldLength, source, keep)
+	case stay:
+		for _, t := range s.cache {
+			if err := onHost(t, func(flat hostArray) {
+				for i := range slots {
+					flat.clear(i, int(keep[i]), len(old[i].tokens))
+				}
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	was := s.cache
+	s.cache = nil
+	if err := s.emptyCache(); err != nil {
+		return err
+	}
+	for k := range was {
+		err := onHost(was[k], func(from hostArray) {
+			if err := onHost(s.cache[k], func(to hostArray) {
+				for i := range slots {
+					to.copy(i, from, int(source[i]), int(keep[i]))
+				}
+			}); err != nil {
+				panic(err) // the tensor was made a moment ago
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return finalize(was...)
+}
+
+// emptyCache replaces the caches by new ones that hold nothing.
+func (s *Session) emptyCache() error {
+	old, m := s.cache, s.p.model
+	s.cache = nil
+	if err := finalize(old...); err != nil {
+		return err
+	}
+	shape := shapes.Make(m.dtype, len(s.slots), m.config.KVHeads, s.length+1, m.config.HeadDim)
+	for range 2 * m.config.Layers {
+		t, err := tensors.FromShapeForBackend(s.p.backend.engine, 0, shape)
+		if err != nil {
+			return fmt.Errorf("make a cache of %s: %w", shape, err)
+		}
+		s.cache = append(s.cache, t)
+	}
+	return nil
+}
+
+// moveInGraph is for backends whose memory the host cannot reach.
+func (s *Session) moveInGraph(oldSlots, oldLength int, source, keep []int32) error {
+	m, n := s.p.model, len(s.slots)
+	key := programKey{kind: "regroup", sizes: [6]int{oldSlots, oldLength, n, s.length}}
+	g, err := s.p.programs.get(s.p.backend, key, func(g *graph.Graph) []*graph.Node {
+		return m.regroup(g, oldSlots, oldLength, n, s.length)
+	})
+	if err != nil {
+		return err
+	}
+	args := s.p.backend.arguments(g.NumParameters())
+	host(args, source, n)
+	host(args, keep, n)
+	was := s.cache
+	if s.cache, err = args.keep(was...).run(g); err != nil {
+		return err
+	}
+	return finalize(was...)
+}
+
+// hostArray is the memory of a cache tensor [slots, heads, length+1, headDim].
+type hostArray interface {
+	clear(slot, from, to int)
+	copy(slot int, source hostArray, from, tokens int)
+}
+
+type hostCache[T float32 | float64] struct {
+	flat                    []T
+	heads, positions, width int
+}
+
+// onHost gives f the memory of a cache tensor.
+func onHost(t *tensors.Tensor, f func(hostArray)) error {
+	dims := t.Shape().Dimensions
+	return t.MutableFlatData(func(flat any) {
+		switch flat := flat.(type) {
+		case []float32:
+			f(hostCache[float32]{flat, dims[1], dims[2], dims[3]})
+		case []float64:
+			f(hostCache[float64]{flat, dims[1], dims[2], dims[3]})
+		}
+	})
+}
+
+// tokens gives the memory of a range of positions of one slot and head.
+func (h hostCache[T]) tokens(slot, head, from, to int) []T {
+	base := (slot*h.heads + head) * h.positions
+	return h.flat[(base+from)*h.width : (base+to)*h.width]
+}
+
+func (h hostCache[T]) clear(slot, from, to int) {
+	for head := range h.heads {
+		clear(h.tokens(slot, head, from, max(from, to)))
+	}
+}
+
+func (h hostCache[T]) copy(slot int, source hostArray, from, tokens int) {
+	other, same := source.(hostCache[T])
+	if !same {
+		return // caches of one session have one dtype
+	}
+	for head := range h.heads {
+		copy(h.tokens(slot, head, 0, tokens), other.tokens(from, head, 0, tokens))
+	}
+}
