@@ -1,0 +1,61 @@
+# Forage: everything a developer runs. "make help" lists it.
+export GOTOOLCHAIN := auto
+export GOEXPERIMENT := simd
+
+BIN     := bin
+PACKS   := algorithms retrievers rewards
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Neither the program nor its tests need a C compiler, except for the race detector and the XLA backend.
+GO      := CGO_ENABLED=0 go
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build xla demo test race lint bench proto docs notices fmt clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/forage and its plugin packs
+	@mkdir -p $(BIN)/plugins
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/forage ./core/cmd/forage
+	@for pack in $(PACKS); do \
+		echo "$(GO) build -o $(BIN)/plugins/forage-$$pack ./plugins/$$pack"; \
+		$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/forage-$$pack ./plugins/$$pack || exit 1; \
+	done
+	@$(BIN)/forage plugin bundle $(BIN)/plugins
+
+xla: build ## build bin/forage with the XLA backend (needs a C compiler)
+	CGO_ENABLED=1 go build -tags xla -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/forage ./core/cmd/forage
+
+demo: build ## train two methods on the embedded world and compare them (about 5 minutes on 2 cores)
+	$(BIN)/forage run experiments/minihop --ablation demo
+
+test: build ## run all tests
+	$(GO) test ./...
+
+race: ## run the tests of the concurrent packages under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race ./core/host/... ./core/internal/... ./core/sdk/... ./core/rollout/... ./core/study/... ./core/record/...
+
+lint: ## check formatting and vet
+	@unformatted=$$(gofmt -l core plugins); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed; only gofmt and go vet ran"; fi
+
+bench: build ## measure speed against named peers, as ratios in one run
+	$(GO) test ./core/policy ./core/retrieval/index ./core/experiment ./core/host -run '^$$' -bench . -benchtime 1x
+
+proto: ## generate the wire code again
+	$(GO) run ./core/internal/wire/gen
+
+docs: build ## generate the reference of blocks and plugins, and the notices of third parties
+	$(BIN)/forage docs -o experiments/REFERENCE.md
+
+notices: ## generate THIRD_PARTY_NOTICES.md
+	$(GO) run ./core/internal/notices
+
+fmt: ## format Go and HCL files
+	gofmt -w core plugins
+	$(BIN)/forage fmt experiments
+
+clean: ## remove what was built
+	rm -rf $(BIN)

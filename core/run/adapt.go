@@ -1,0 +1,195 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/policy/tokenizer"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+)
+
+// text is a tokenizer as the rollout engine sees it.
+type text struct {
+	*tokenizer.Tokenizer
+	special []string
+}
+
+func newText(t *tokenizer.Tokenizer) text {
+	out := text{Tokenizer: t}
+	for id := range int32(t.VocabSize()) {
+		if t.IsSpecial(id) {
+			out.special = append(out.special, t.Token(id))
+		}
+	}
+	return out
+}
+
+func (t text) EncodePieces(pieces []rollout.Piece) []int32 {
+	return t.Tokenizer.EncodePieces(convertPieces(pieces))
+}
+
+func (t text) Decode(ids []int32) string { return t.Tokenizer.Decode(ids, false) }
+
+func (t text) Decoder() func(int32) string { return t.NewDecoder().Add }
+
+func (t text) SpecialTokens() []string { return t.special }
+
+func (t text) RenderChat(messages []rollout.Message) ([]rollout.Piece, error) {
+	var chat []tokenizer.Message
+	for _, m := range messages {
+		chat = append(chat, tokenizer.Message{Role: m.Role, Content: convertPieces(m.Content)})
+	}
+	pieces, err := t.Tokenizer.RenderChat(chat, true)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]rollout.Piece, len(pieces))
+	for i, p := range pieces {
+		out[i] = rollout.Piece(p)
+	}
+	return out, nil
+}
+
+func convertPieces(pieces []rollout.Piece) []tokenizer.Piece {
+	out := make([]tokenizer.Piece, len(pieces))
+	for i, p := range pieces {
+		out[i] = tokenizer.Piece(p)
+	}
+	return out
+}
+
+// sampler is a session of a policy as the rollout engine sees it. It counts the tokens that the policy computes.
+type sampler struct {
+	session *policy.Session
+	context int
+	decoded *atomic.Int64
+	held    map[int64]int // tokens whose keys and values the session holds
+}
+
+func newSampler(p *policy.Policy, rows, context int, decoded *atomic.Int64) (*sampler, error) {
+	if context <= 0 {
+		context = p.Config().MaxPositions
+	}
+	session, err := p.NewSession(rows, context)
+	if err != nil {
+		return nil, err
+	}
+	return &sampler{session: session, context: context, decoded: decoded, held: map[int64]int{}}, nil
+}
+
+func (s *sampler) Generate(ctx context.Context, rows []rollout.Row, params sdk.Sampling) ([]rollout.Generated, error) {
+	asked := make([]policy.Row, len(rows))
+	for i, r := range rows {
+		asked[i] = policy.Row{ID: r.ID, Tokens: r.Tokens, MaxNew: r.MaxNew, Key: r.Key, Stop: r.Stop}
+	}
+	outputs, err := s.session.Generate(ctx, asked, policy.SampleParams{
+		Temperature: params.Temperature, TopP: params.TopP, TopK: params.TopK, Greedy: params.Greedy,
+	})
+	if err != nil {
+		return nil, err
+	}
+	generated := make([]rollout.Generated, len(outputs))
+	for i, out := range outputs {
+		generated[i] = rollout.Generated{
+			Tokens: out.Tokens, LogProbs: out.LogProbs,
+			Length: out.Reason == policy.StopLength || out.Reason == policy.StopContext,
+		}
+		total := len(rows[i].Tokens) + len(out.Tokens)
+		s.decoded.Add(int64(total - s.held[rows[i].ID]))
+		s.held[rows[i].ID] = total
+	}
+	return generated, nil
+}
+
+func (s *sampler) MaxContext() int { return s.context }
+
+func (s *sampler) Release(ids ...int64) {
+	for _, id := range ids {
+		s.session.Release(id)
+		delete(s.held, id)
+	}
+}
+
+func (s *sampler) Close() error { return s.session.Close() }
+
+// template is a text of the language as the rollout engine sees it.
+type template struct{ *experiment.Template }
+
+func (t template) Render(vars map[string]any) ([]rollout.Piece, error) {
+	pieces, err := t.Template.Render(vars)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]rollout.Piece, len(pieces))
+	for i, p := range pieces {
+		out[i] = rollout.Piece(p)
+	}
+	return out, nil
+}
+
+func optional(t *experiment.Template) rollout.Template {
+	if t == nil {
+		return nil
+	}
+	return template{t}
+}
+
+// agent makes the rollout engine's agent from a resolved one. tools describes the tools there are, by name.
+func agent(a *experiment.Agent, tools map[string]sdk.Tool) (*rollout.Agent, error) {
+	place := fmt.Sprintf("%s:%d", a.Range.Filename, a.Range.Start.Line)
+	if a.Protocol.Kind != "tags" {
+		return nil, fmt.Errorf("%s: protocol %q is not supported by this version; use protocol \"tags\": %w", place, a.Protocol.Kind, sdk.ErrNotSupported)
+	}
+	p := a.Protocol.Tags
+	if len(p.Calls) > 0 {
+		return nil, fmt.Errorf("%s: protocol \"tags\" with tags of their own for several tools is not supported by this version: %w", place, sdk.ErrNotSupported)
+	}
+	tags := &rollout.Tags{
+		Think: rollout.TagPair(p.Think), Call: rollout.TagPair(p.Call), Observation: rollout.TagPair(p.Observation),
+		Answer: rollout.TagPair(p.Answer), StopAtAnswer: p.StopAtAnswer, CallsInThink: p.CallsInThink,
+	}
+	if err := tags.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	names := a.Tools
+	if names == nil {
+		for name := range tools {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+	}
+	out := &rollout.Agent{
+		Protocol: tags, ChatTemplate: a.ChatTemplate, System: optional(a.System), User: optional(a.User),
+		Observation: optional(a.Observation), Invalid: optional(a.Invalid), Limit: optional(a.Limit),
+		MaxTurns: a.MaxTurns, MaxSearches: a.MaxSearches, OnBudget: a.OnBudget, FirstSearch: a.FirstAction == "search_question",
+		TurnTokens: rollout.TurnTokens(a.TurnTokens), MaxResponseTokens: a.MaxResponseTokens,
+		MaxObservationTokens: a.MaxObservationTokens, MaxPromptTokens: a.MaxPromptTokens, Tool: a.Tool, Tools: names,
+	}
+	for _, name := range names {
+		description, ok := tools[name]
+		if !ok {
+			return nil, fmt.Errorf("%s: the agent's tool %q is not among the run's tools", place, name)
+		}
+		description.Name = name
+		out.Descriptions = append(out.Descriptions, description)
+	}
+	if out.Tool == "" && len(names) > 0 {
+		if len(names) > 1 {
+			return nil, fmt.Errorf("%s: the agent has %d tools; say which one plain calls go to with tool = …", place, len(names))
+		}
+		out.Tool = names[0]
+	}
+	if err := out.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return out, nil
+}
+
+func sampling(s experiment.Sampling) sdk.Sampling {
+	return sdk.Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK, Greedy: s.Greedy}
+}

@@ -1,0 +1,140 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/forage-rl/forage/core/policy/checkpoint"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/sdk"
+)
+
+// state is where a run is: with weights, optimizer and the algorithm's own state, all that a checkpoint holds. Random
+// numbers have keys and need no state.
+type state struct {
+	Stage  int `json:"stage"`  // the one in progress, from 0
+	Step   int `json:"step"`   // training steps finished in it
+	Global int `json:"global"` // training steps finished in all
+	Cursor int `json:"cursor"` // questions drawn in the stage
+	// StageStart is the training step (over all stages) that the stage in progress started at.
+	StageStart int `json:"stage_start"`
+
+	Budgets        record.Budgets `json:"budgets"`
+	EpisodesDigest string         `json:"episodes_digest"`
+	BestStep       int            `json:"best_step,omitempty"` // of checkpoint selection
+	BestValue      float64        `json:"best_value,omitempty"`
+	Warned         []string       `json:"warned,omitempty"`
+	StoppedBy      string         `json:"stopped_by,omitempty"` // guard
+}
+
+func chain(digest, next string) string {
+	sum := sha256.Sum256([]byte(digest + next))
+	return hex.EncodeToString(sum[:])
+}
+
+// checkpoint writes the state after the steps so far.
+func (s *stage) checkpoint(ctx context.Context) error {
+	r := s.run
+	r.report("writing a checkpoint", 0, 0)
+	have, err := r.attempt.Checkpoints()
+	if err != nil {
+		return err
+	}
+	for _, c := range have {
+		if c.Step == r.state.Global {
+			// The end of one stage and the start of the next have the same weights but not the same state.
+			if err := record.RemoveDir(c.Dir); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = r.attempt.WriteCheckpoint(r.state.Global, func(dir string) error {
+		if err := r.policy.Save(ctx, join(dir, "policy"), checkpoint.Float32); err != nil {
+			return err
+		}
+		if err := s.trainer.SaveState(ctx, join(dir, "trainer")); err != nil {
+			return err
+		}
+		if stateful, ok := s.algorithm.(sdk.Stateful); ok {
+			data, err := stateful.Save(ctx)
+			if err != nil && !errors.Is(err, sdk.ErrNotSupported) {
+				return fmt.Errorf("state of algorithm %q: %w", s.config.Algorithm.Label, err)
+			}
+			if err == nil {
+				if err := os.WriteFile(join(dir, "algorithm.bin"), data, 0o644); err != nil {
+					return err
+				}
+			}
+		}
+		return record.WriteJSON(join(dir, "state.json"), r.state)
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint at step %d: %w", r.state.Global, err)
+	}
+	if err := r.sink.Sync(); err != nil {
+		return err
+	}
+	keep := max(1, r.config.Checkpoint.Keep)
+	return r.Dir.PruneCheckpoints(keep, r.state.StageStart, r.state.BestStep)
+}
+
+// attemptResumes says whether the state was read from a checkpoint and has yet to be given to the stage.
+func (r *runner) attemptResumes() bool { return r.resume != nil }
+
+// restore gives the optimizer and the algorithm the state of the checkpoint that the attempt continues from.
+func (s *stage) restore(ctx context.Context) error {
+	r := s.run
+	from := r.resume
+	r.resume = nil
+	if r.state.Step > 0 || s.config.OptimizerState == "keep" {
+		if err := s.trainer.LoadState(ctx, join(from.Dir, "trainer")); err != nil {
+			return fmt.Errorf("checkpoint %s: %w", from.Dir, err)
+		}
+	}
+	if r.state.Step == 0 {
+		return nil
+	}
+	data, err := os.ReadFile(join(from.Dir, "algorithm.bin"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stateful, ok := s.algorithm.(sdk.Stateful)
+	if !ok {
+		return fmt.Errorf("checkpoint %s holds a state of algorithm %q, which has no longer any", from.Dir, s.config.Algorithm.Label)
+	}
+	return stateful.Load(ctx, data)
+}
+
+// takeReference makes the reference policy: the weights that the stage started from, or those of the run.
+func (r *runner) takeReference(ctx context.Context, which string) error {
+	dir := r.policyDir
+	if which == sdk.ReferenceStageStart {
+		if r.state.Step == 0 {
+			return r.policy.Snapshot()
+		}
+		checkpoints, err := r.Dir.Checkpoints()
+		if err != nil {
+			return err
+		}
+		dir = ""
+		for _, c := range checkpoints {
+			if c.Step == r.state.StageStart {
+				dir = join(c.Dir, "policy")
+			}
+		}
+		if dir == "" {
+			return fmt.Errorf("the checkpoint of the stage's start (step %d) is gone; start the run afresh with --fresh", r.state.StageStart)
+		}
+	} else if r.state.Global == 0 {
+		return r.policy.Snapshot()
+	}
+	return r.policy.LoadReference(ctx, dir)
+}

@@ -1,0 +1,310 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forage-rl/forage/core/evaluation"
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/policy/checkpoint"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+// evaluated is an evaluation at some step.
+type evaluated struct {
+	step      int
+	metrics   map[string]float64
+	questions []record.QuestionResult
+	episodes  []*rollout.Episode
+}
+
+// evaluateDue carries out the evaluations that are due at the present step, records them as metrics, and keeps the
+// best step where the run selects by one.
+func (r *runner) evaluateDue(ctx context.Context) error {
+	for _, e := range r.config.Evaluations {
+		if e.Every <= 0 || r.state.Global%e.Every != 0 {
+			continue
+		}
+		done, err := r.evaluate(ctx, e)
+		if err != nil {
+			return fmt.Errorf("evaluation %q at step %d: %w", e.Name, r.state.Global, err)
+		}
+		r.evals[e.Name] = done
+		values := map[string]float64{}
+		for name, v := range done.metrics {
+			values["eval/"+e.Name+"/"+name] = v
+		}
+		if err := r.sink.Log(r.state.Global, values); err != nil {
+			return err
+		}
+		sel := r.config.Checkpoint.Select
+		if v, ok := done.metrics[sel.Metric]; ok && sel.Kind == "best" && sel.Evaluation == e.Name && r.state.Global > 0 {
+			if r.state.BestStep == 0 || v > r.state.BestValue {
+				r.state.BestStep, r.state.BestValue = r.state.Global, v
+			}
+		}
+	}
+	return nil
+}
+
+// evaluate asks the policy all questions of an evaluation.
+func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evaluated, error) {
+	none := evaluated{}
+	if e.AnswerWith != nil {
+		return none, fmt.Errorf("answers by another policy: %w", sdk.ErrNotSupported)
+	}
+	if e.Policy != "main" && e.Policy != "" {
+		return none, fmt.Errorf("evaluating policy %q: %w", e.Policy, sdk.ErrNotSupported)
+	}
+	data, err := r.resources.questions(ctx, e.Dataset)
+	if err != nil {
+		return none, err
+	}
+	if data.Endless() {
+		return none, fmt.Errorf("%s: a stream without a limit cannot be evaluated", e.Dataset.Handle)
+	}
+	dispatch, err := r.dispatcher(ctx, e.Tools)
+	if err != nil {
+		return none, err
+	}
+	agent, err := agent(e.Agent, dispatch.descriptions())
+	if err != nil {
+		return none, err
+	}
+	order, err := positions(data, e.Dataset.Hops)
+	if err != nil {
+		return none, err
+	}
+	engine := r.engine(dispatch)
+	key := rng.New(uint64(r.config.Seed)).WithString("evaluation").WithString(e.Name)
+	var jobs []rollout.Job
+	asked := map[string]episode.Question{}
+	for _, i := range order {
+		q, err := data.At(i)
+		if err != nil {
+			return none, err
+		}
+		asked[q.ID] = q
+		for sample := range max(1, e.Samples) {
+			jobs = append(jobs, rollout.Job{
+				ID: fmt.Sprintf("%s.%s.%d", e.Name, q.ID, sample), Question: q, Agent: agent, Sampling: sampling(e.Sampling),
+				Key: key.WithString(q.ID).With(uint64(sample)),
+			})
+		}
+	}
+	done := evaluated{step: r.state.Global}
+	for chunk := range slices.Chunk(jobs, r.rows) {
+		r.report("evaluating "+e.Name, len(done.episodes), len(jobs))
+		episodes, err := r.roll(ctx, engine, chunk)
+		if err != nil {
+			return none, err
+		}
+		done.episodes = append(done.episodes, episodes...)
+	}
+	done.metrics, done.questions, err = measure(done.episodes, asked)
+	return done, err
+}
+
+// measure scores episodes and averages the samples of each question.
+func measure(episodes []*rollout.Episode, asked map[string]episode.Question) (map[string]float64, []record.QuestionResult, error) {
+	var records []evaluation.Record
+	byQuestion := map[string][]evaluation.Record{}
+	answers := map[string]string{}
+	for _, ep := range episodes {
+		rec, err := evaluation.Score(asked[ep.QuestionID], ep.Episode, evaluation.RuleHotpot)
+		if err != nil {
+			return nil, nil, err
+		}
+		records = append(records, rec)
+		if byQuestion[ep.QuestionID] == nil && ep.Answer != nil {
+			answers[ep.QuestionID] = *ep.Answer
+		}
+		byQuestion[ep.QuestionID] = append(byQuestion[ep.QuestionID], rec)
+	}
+	var list []record.QuestionResult
+	for _, id := range sorted(byQuestion) {
+		sums, counts := map[string]float64{}, map[string]float64{}
+		for _, rec := range byQuestion[id] {
+			for name, v := range rec.Values {
+				sums[name] += v
+				counts[name]++
+			}
+		}
+		for name := range sums {
+			sums[name] /= counts[name]
+		}
+		list = append(list, record.QuestionResult{
+			ID: id, Gold: goldDigest(asked[id]), Hops: asked[id].Hops, Answer: answers[id], Values: sums,
+		})
+	}
+	return evaluation.Aggregate(records), list, nil
+}
+
+// goldDigest identifies what counts as right for a question.
+func goldDigest(q episode.Question) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q", q.Answers)
+	for _, g := range q.Gold {
+		fmt.Fprintf(sum, "%q", g.Title)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// finish selects the checkpoint, evaluates it and writes the result.
+func (r *runner) finish(ctx context.Context) (record.Result, error) {
+	result := record.Result{
+		Run: r.ID, Status: record.Done, Arm: r.config.Arm, Axes: r.config.Axes, Cell: r.Cell, Seed: r.config.Seed,
+		EpisodesDigest: r.state.EpisodesDigest, Attempts: r.attempt.N, ResumedInexact: r.inexact,
+	}
+	if r.state.StoppedBy != "" {
+		result.Status = record.StoppedByGuard
+	}
+	dir, err := r.selectCheckpoint(ctx, &result)
+	if err != nil {
+		return result, err
+	}
+	digest, err := checkpoint.Digest(dir)
+	if err != nil {
+		return result, err
+	}
+	result.Checkpoint.Digest = digest
+	values := map[string]float64{}
+	for _, e := range r.config.Evaluations {
+		done, ok := r.evals[e.Name]
+		if !ok || done.step != result.Checkpoint.Step {
+			if done, err = r.evaluate(ctx, e); err != nil {
+				return result, fmt.Errorf("evaluation %q: %w", e.Name, err)
+			}
+			for name, v := range done.metrics {
+				values["eval/"+e.Name+"/"+name] = v
+			}
+		}
+		saved, err := r.saveEvaluation(ctx, e, done, digest)
+		if err != nil {
+			return result, err
+		}
+		result.Evaluations = append(result.Evaluations, saved)
+	}
+	if len(values) > 0 {
+		if err := r.sink.Log(result.Checkpoint.Step, values); err != nil {
+			return result, err
+		}
+	}
+	r.state.Budgets.DecodedTokens = r.decoded.Load()
+	r.state.Budgets.WallSeconds += time.Since(r.started).Seconds()
+	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, r.warnings, time.Now().UTC()
+	return result, r.Dir.WriteResult(result)
+}
+
+// selectCheckpoint loads the weights that the final figures come from, if they are not the last ones.
+func (r *runner) selectCheckpoint(ctx context.Context, result *record.Result) (string, error) {
+	result.Checkpoint = record.CheckpointRef{Attempt: r.attempt.N, Step: r.state.Global}
+	if r.config.Checkpoint.Select.Kind == "best" && r.state.BestStep > 0 {
+		result.Checkpoint.Step = r.state.BestStep
+	}
+	if len(r.config.Stages) == 0 {
+		return r.policyDir, nil
+	}
+	checkpoints, err := r.Dir.Checkpoints()
+	if err != nil {
+		return "", err
+	}
+	for _, c := range checkpoints {
+		if c.Step != result.Checkpoint.Step {
+			continue
+		}
+		result.Checkpoint.Attempt = c.Attempt
+		dir := join(c.Dir, "policy")
+		if c.Step != r.state.Global {
+			if err := r.policy.LoadWeights(ctx, dir); err != nil {
+				return "", err
+			}
+		}
+		return dir, nil
+	}
+	return "", fmt.Errorf("the checkpoint of step %d is gone", result.Checkpoint.Step)
+}
+
+// saveEvaluation writes the records and the episodes of an evaluation.
+func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, done evaluated, checkpointDigest string) (record.Evaluation, error) {
+	data, err := r.resources.questions(ctx, e.Dataset)
+	if err != nil {
+		return record.Evaluation{}, err
+	}
+	path, err := r.Dir.WriteQuestions(e.Name, done.questions)
+	if err != nil {
+		return record.Evaluation{}, err
+	}
+	dir := join(r.Dir.Dir, "evaluations", e.Name)
+	if _, err := writeEpisodes(dir, 0, "evaluation "+e.Name, done.episodes, nil); err != nil {
+		return record.Evaluation{}, err
+	}
+	return record.Evaluation{
+		Name: e.Name, Key: evaluationKey(e, checkpointDigest), DatasetDigest: data.digest, N: len(done.questions),
+		Metrics: done.metrics, Questions: path,
+	}, nil
+}
+
+// evaluationKey identifies an evaluation: the checkpoint and all that decides what is asked and how.
+func evaluationKey(e *experiment.Evaluation, checkpointDigest string) string {
+	config, err := json.Marshal(e)
+	if err != nil {
+		config = []byte(err.Error()) // resolved configurations are plain data
+	}
+	sum := sha256.Sum256(append([]byte(checkpointDigest), config...))
+	return hex.EncodeToString(sum[:])[:16]
+}
+
+// episodeMetrics are the means over a step's sampled episodes. Continuations that the algorithm threw away count too:
+// they were sampled.
+func episodeMetrics(st *step, resp sdk.StepResponse) (map[string]float64, error) {
+	values := map[string]float64{"episode/count": float64(len(st.order))}
+	if len(st.order) == 0 {
+		return values, nil
+	}
+	var records []evaluation.Record
+	sums := map[string]float64{}
+	for _, ep := range st.sampled() {
+		rec, err := evaluation.Score(st.questions[ep.QuestionID].Question, ep.Episode, evaluation.RuleHotpot)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, rec)
+		used := ep.Rewards.Total
+		if u, ok := resp.UsedRewards[ep.ID]; ok {
+			used = u.Value
+		}
+		sums["episode/reward"] += ep.Rewards.Total
+		sums["episode/used_reward"] += used
+		sums["episode/stop_"+string(ep.Stop)]++
+		for name, leaf := range ep.Rewards.Leaves {
+			sums["reward/"+name] += leaf.Value
+		}
+	}
+	for name, sum := range sums {
+		values[name] = sum / float64(len(st.order))
+	}
+	aggregated := evaluation.Aggregate(records)
+	for _, name := range slices.Sorted(maps.Keys(aggregated)) {
+		if name != "episodes" && name != "questions" && !strings.Contains(name, "_hop") {
+			values["episode/"+name] = aggregated[name]
+		}
+	}
+	return values, nil
+}
+
+func sortedInts(list []int) []int {
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,437 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/forage-rl/forage/core/dataset"
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/host"
+	"github.com/forage-rl/forage/core/minihop"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/retrieval"
+	"github.com/forage-rl/forage/core/retrieval/corpus"
+	"github.com/forage-rl/forage/core/retrieval/encoder"
+	"github.com/forage-rl/forage/core/retrieval/index"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/schema"
+)
+
+// resources is what a run reads: corpora, indexes and datasets, opened once and found by handle, and the tools that
+// run over them.
+type resources struct {
+	config   *experiment.Run
+	cacheDir string
+	progress func(what string, done, total int)
+
+	corpora  map[string]*corpus.Corpus
+	indexes  map[string]opened
+	datasets map[*experiment.Dataset]*questions
+	tools    map[*experiment.Tool]tool
+	warnings []string
+}
+
+// opened is an index whose hits are those of the SDK.
+type opened struct{ *retrieval.Index }
+
+func (x opened) Search(ctx context.Context, queries []string, k int, exclude [][]string) ([][]episode.Hit, error) {
+	hits, err := x.Index.Search(ctx, queries, k, exclude)
+	return convertHits(hits), err
+}
+
+func (x opened) SearchVectors(ctx context.Context, vectors [][]float32, k int, exclude [][]string) ([][]episode.Hit, error) {
+	hits, err := x.Index.SearchVectors(ctx, vectors, k, exclude)
+	return convertHits(hits), err
+}
+
+func (x opened) Encode(ctx context.Context, texts []string) ([][]float32, error) {
+	if x.Encoder() == nil {
+		return nil, fmt.Errorf("an index of kind %s has no encoder: %w", x.Kind(), sdk.ErrInvalidRequest)
+	}
+	return x.Encoder().EncodeQueries(ctx, texts)
+}
+
+func convertHits(lists [][]retrieval.Hit) [][]episode.Hit {
+	out := make([][]episode.Hit, len(lists))
+	for i, list := range lists {
+		out[i] = make([]episode.Hit, len(list))
+		for j, h := range list {
+			out[i][j] = episode.Hit{
+				DocumentID: h.DocumentID, ParagraphID: h.ParagraphID, SentenceID: h.SentenceID, Title: h.Title, Text: h.Text,
+				Score: float64(h.Score),
+			}
+		}
+	}
+	return out
+}
+
+// tool is a retriever that runs.
+type tool struct {
+	retriever   sdk.Retriever
+	description sdk.Tool
+}
+
+// questions is a dataset whose golds carry the ids of the run's corpora.
+type questions struct {
+	*dataset.Dataset
+	resolved map[string][]episode.Gold // by question id; nil where nothing was resolved
+	digest   string
+}
+
+// At gives question i with its golds resolved.
+func (q *questions) At(i int) (episode.Question, error) {
+	question, err := q.Dataset.At(i)
+	if gold, ok := q.resolved[question.ID]; ok {
+		question.Gold = gold
+	}
+	return question, err
+}
+
+func newResources(config *experiment.Run, cacheDir string, progress func(string, int, int)) *resources {
+	if progress == nil {
+		progress = func(string, int, int) {}
+	}
+	return &resources{
+		config: config, cacheDir: cacheDir, progress: progress, corpora: map[string]*corpus.Corpus{}, indexes: map[string]opened{},
+		datasets: map[*experiment.Dataset]*questions{}, tools: map[*experiment.Tool]tool{},
+	}
+}
+
+// path resolves a path of the configuration.
+func (r *resources) path(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(r.config.Root, p)
+}
+
+func at(kind string, rng fmt.Stringer) string { return fmt.Sprintf("%s (%s)", kind, rng) }
+
+func (r *resources) corpus(ctx context.Context, c *experiment.Corpus) (*corpus.Corpus, error) {
+	if have, ok := r.corpora[c.Handle]; ok {
+		return have, nil
+	}
+	made, err := r.openCorpus(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at(c.Handle, c.Range), err)
+	}
+	r.corpora[c.Handle] = made
+	return made, nil
+}
+
+func (r *resources) openCorpus(ctx context.Context, c *experiment.Corpus) (*corpus.Corpus, error) {
+	switch {
+	case c.Builtin == "minihop":
+		w, err := world(uint64(c.Seed), c.World)
+		if err != nil {
+			return nil, err
+		}
+		return w.Corpus()
+	case c.Builtin != "":
+		return nil, fmt.Errorf("there is no built-in corpus %q, only minihop", c.Builtin)
+	case c.Limit > 0:
+		return nil, fmt.Errorf("limit on a corpus: %w", sdk.ErrNotSupported)
+	}
+	return corpus.Open(ctx, r.path(c.Path), corpus.Options{
+		CacheDir: filepath.Join(r.cacheDir, "corpora"),
+		Progress: func(done, total int64) { r.progress("reading "+c.Handle, int(done), int(total)) },
+	})
+}
+
+func world(seed uint64, w *experiment.World) (*minihop.World, error) {
+	var o minihop.Options
+	if w != nil {
+		o.TwoTokenNames = w.TwoTokenNames
+		copy(o.Mix[:], w.Mix)
+	}
+	return minihop.NewWorld(seed, o)
+}
+
+func (r *resources) index(ctx context.Context, handle string) (opened, error) {
+	if have, ok := r.indexes[handle]; ok {
+		return have, nil
+	}
+	x, ok := r.config.Indexes[handle]
+	if !ok {
+		return opened{}, fmt.Errorf("%q: %w", handle, sdk.ErrUnknownHandle)
+	}
+	made, err := r.openIndex(ctx, x)
+	if err != nil {
+		return opened{}, fmt.Errorf("%s: %w", at(x.Handle, x.Range), err)
+	}
+	r.indexes[handle] = opened{made}
+	return r.indexes[handle], nil
+}
+
+func (r *resources) openIndex(ctx context.Context, x *experiment.Index) (*retrieval.Index, error) {
+	if x.Flat != nil || x.Remote != nil {
+		return nil, fmt.Errorf("only hnsw and bm25 indexes are supported by this version: %w", sdk.ErrNotSupported)
+	}
+	docs, err := r.corpus(ctx, x.Corpus)
+	if err != nil {
+		return nil, err
+	}
+	spec := retrieval.Spec{Corpus: docs, Unit: corpus.Level(x.Unit)}
+	builtin := x.Corpus.Builtin == "minihop"
+	if x.BM25 != nil {
+		spec.BM25 = &index.BM25Params{K1: x.BM25.K1, B: x.BM25.B, NoLength: x.BM25.B == 0}
+		if builtin {
+			spec.BM25.Words, spec.BM25.Stop = encoder.BlankWords, minihop.StopWords()
+		}
+	}
+	if x.HNSW != nil {
+		spec.HNSW = &index.HNSWParams{M: x.HNSW.M, EfConstruction: x.HNSW.EfConstruction, Seed: uint64(x.HNSW.Seed)}
+		spec.EfSearch = x.HNSW.EfSearch
+		e := x.Encoder
+		if e.Kind != "hashed" {
+			return nil, fmt.Errorf("%s: encoder kind %q: only hashed encoders are supported by this version: %w", at(e.Handle, e.Range), e.Kind, sdk.ErrNotSupported)
+		}
+		options := encoder.HashedOptions{Dimensions: e.Dimensions, TitleWeight: e.TitleWeight}
+		if builtin {
+			options.Words, options.Stop = encoder.BlankWords, minihop.StopWords()
+		}
+		if spec.Encoder, err = encoder.NewHashed(options); err != nil {
+			return nil, fmt.Errorf("%s: %w", at(e.Handle, e.Range), err)
+		}
+	}
+	return retrieval.OpenIndex(ctx, spec, filepath.Join(r.cacheDir, "indexes"), func(stage string, done, total int) {
+		r.progress(x.Handle+": "+stage, done, total)
+	})
+}
+
+// questions opens a dataset and resolves its golds against the corpora that the run searches.
+func (r *resources) questions(ctx context.Context, d *experiment.Dataset) (*questions, error) {
+	if have, ok := r.datasets[d]; ok {
+		return have, nil
+	}
+	made, err := r.openQuestions(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at(d.Handle, d.Range), err)
+	}
+	r.datasets[d] = made
+	return made, nil
+}
+
+func (r *resources) openQuestions(ctx context.Context, d *experiment.Dataset) (*questions, error) {
+	spec := dataset.Spec{Format: d.Format, Limit: d.Limit, Builtin: d.Builtin}
+	switch {
+	case d.Artefact != "" || len(d.Concat) > 0:
+		return nil, fmt.Errorf("datasets from artefacts or of several datasets: %w", sdk.ErrNotSupported)
+	case d.Builtin != "":
+		spec.MiniHop.Split = d.Split
+		if d.Seed != nil {
+			spec.MiniHop.World = uint64(*d.Seed)
+		}
+		if w := d.World; w != nil {
+			copy(spec.MiniHop.Hops[:], w.Mix)
+			spec.MiniHop.TwoTokenNames = w.TwoTokenNames
+			spec.MiniHop.Phase, spec.MiniHop.FullShare, spec.MiniHop.WrongQuery, spec.MiniHop.PerWorld = w.Phase, w.FullShare, w.WrongQuery, w.PerWorld
+		}
+	default:
+		spec.Path = r.path(d.Path)
+		if d.Seed != nil {
+			seed := uint64(*d.Seed)
+			spec.Seed = &seed
+		}
+	}
+	data, err := dataset.Open(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	q := &questions{Dataset: data, digest: data.Digest()}
+	if data.Endless() {
+		return q, nil
+	}
+	for _, handle := range sorted(r.indexes) {
+		resolved, resolution, err := dataset.ResolveGold(r.indexes[handle].Corpus(), data.Questions(), dataset.GoldMatch(d.GoldMatch))
+		if err != nil {
+			return nil, err
+		}
+		if resolution.Unresolved > 0 {
+			r.warnings = append(r.warnings, fmt.Sprintf("%s: %d of %d gold documents are not in the corpus of %s, such as %v", d.Handle, resolution.Unresolved, resolution.Golds, handle, resolution.Examples))
+		}
+		q.resolved = map[string][]episode.Gold{}
+		for _, question := range resolved {
+			q.resolved[question.ID] = question.Gold
+		}
+		break // the golds of a question are looked up in one corpus; indexes of one run differ in how they find
+	}
+	return q, nil
+}
+
+// digests names everything that was opened, for the manifest.
+func (r *resources) digests() map[string]string {
+	d := map[string]string{}
+	for handle, c := range r.corpora {
+		d[handle] = c.Digest()
+	}
+	for handle, x := range r.indexes {
+		d[handle] = x.Digest()
+	}
+	for spec, q := range r.datasets {
+		d[spec.Handle] = q.digest
+	}
+	return d
+}
+
+// values gives a plugin's configuration with the digests of what its references mean, and opens those.
+func (r *resources) values(ctx context.Context, p *experiment.Plugin) (map[string]any, error) {
+	values := map[string]any{}
+	for _, name := range sorted(p.Values) {
+		v, err := r.value(ctx, p.Values[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s, attribute %q: %w", at(string(p.Kind)+" "+p.Label, p.Range), name, err)
+		}
+		values[name] = v
+	}
+	return values, nil
+}
+
+func (r *resources) value(ctx context.Context, v any) (any, error) {
+	switch v := v.(type) {
+	case schema.Ref:
+		digest, err := r.refDigest(ctx, v.Handle)
+		return schema.Ref{Handle: v.Handle, Digest: digest}, err
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			var err error
+			if list[i], err = r.value(ctx, e); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		m := map[string]any{}
+		for k, e := range v {
+			var err error
+			if m[k], err = r.value(ctx, e); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return v, nil
+}
+
+func (r *resources) refDigest(ctx context.Context, handle string) (string, error) {
+	if _, ok := r.config.Indexes[handle]; ok {
+		x, err := r.index(ctx, handle)
+		if err != nil {
+			return "", err
+		}
+		return x.Digest(), nil
+	}
+	if c, ok := r.config.Corpora[handle]; ok {
+		docs, err := r.corpus(ctx, c)
+		if err != nil {
+			return "", err
+		}
+		return docs.Digest(), nil
+	}
+	return "", fmt.Errorf("reference to %q: only indexes and corpora can be given to plugins by this version: %w", handle, sdk.ErrNotSupported)
+}
+
+// instance describes the process of a plugin.
+func (r *resources) instance(ctx context.Context, name string, p *experiment.Plugin) (host.InstanceSpec, error) {
+	values, err := r.values(ctx, p)
+	if err != nil {
+		return host.InstanceSpec{}, err
+	}
+	env := map[string]string{}
+	for _, key := range p.Env {
+		if v, ok := os.LookupEnv(key); ok {
+			env[key] = v
+		}
+	}
+	return host.InstanceSpec{
+		Name: name, Label: p.Label, Values: values, Timeout: p.Timeout, MaxInFlight: p.MaxInFlight, Env: env,
+	}, nil
+}
+
+// startTool starts the retriever behind a tool.
+func (r *resources) startTool(ctx context.Context, sup *host.Supervisor, t *experiment.Tool) error {
+	if _, ok := r.tools[t]; ok {
+		return nil
+	}
+	spec, err := r.instance(ctx, t.Handle, t.Retriever)
+	if err != nil {
+		return err
+	}
+	retriever, err := sup.Retriever(ctx, spec, services{tools{r}})
+	if err != nil {
+		return fmt.Errorf("%s: %w", at(t.Handle, t.Range), err)
+	}
+	description, err := retriever.Tool(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at(t.Handle, t.Range), err)
+	}
+	r.tools[t] = tool{retriever, description}
+	return nil
+}
+
+// dispatcher calls tools by the names that agents know.
+type dispatcher map[string]tool
+
+func (d dispatcher) Call(ctx context.Context, name string, calls []sdk.Call) ([]sdk.CallResult, error) {
+	t, ok := d[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no such tool")
+	}
+	// A protocol of plain text has one argument, whatever its name.
+	if first := t.description.Arguments; len(first) > 0 && first[0].Name != "query" {
+		calls = slices.Clone(calls)
+		for i, c := range calls {
+			if q, ok := c.Arguments["query"]; ok && len(c.Arguments) == 1 {
+				calls[i].Arguments = map[string]any{first[0].Name: q}
+			}
+		}
+	}
+	resp, err := t.retriever.Call(ctx, sdk.CallRequest{Calls: calls})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Results, nil
+}
+
+func (d dispatcher) descriptions() map[string]sdk.Tool {
+	m := map[string]sdk.Tool{}
+	for name, t := range d {
+		m[name] = t.description
+	}
+	return m
+}
+
+// materialise writes the files of a built-in policy into the cache and gives the folder.
+func materialise(cacheDir, name string) (string, error) {
+	files, err := minihop.Policy(name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, file := range sorted(files) {
+		fmt.Fprintf(sum, "%s %d\n", file, len(files[file]))
+		sum.Write(files[file])
+	}
+	dir := filepath.Join(cacheDir, "policies", filepath.Base(name)+"-"+hex.EncodeToString(sum.Sum(nil))[:16])
+	err = record.AtomicDir(dir, func(tmp string) error {
+		for file, data := range files {
+			if err := os.WriteFile(filepath.Join(tmp, file), data, 0o644); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("write built-in policy %s: %w", name, err)
+	}
+	return dir, nil
+}

@@ -1,0 +1,364 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/host"
+	"github.com/forage-rl/forage/core/metrics"
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+)
+
+// Options says what to run and with what.
+type Options struct {
+	Config    *experiment.Run
+	ID        string // the run's identity
+	Cell      string // key of its cell
+	Dir       record.Run
+	Catalogue *host.Catalogue
+	CacheDir  string
+	Backend   *policy.Backend
+	// Accept goes on from an earlier attempt although preconditions changed since.
+	Accept bool
+	// Fresh starts from the beginning although an earlier attempt could be continued.
+	Fresh    bool
+	Progress func(Progress) // may be nil
+	Logger   *slog.Logger   // may be nil
+	// Started is told the number of the attempt once it exists; may be nil.
+	Started func(attempt, step int) error
+}
+
+// Progress tells how far a run is.
+type Progress struct {
+	Phase   string // what it is doing: "reading …", "training", "evaluating dev"
+	Stage   string
+	Step    int // training steps done, over all stages
+	Of      int
+	Done    int // within the phase, of Total; 0 of 0 where there is nothing to count
+	Total   int
+	Metrics map[string]float64 // of the last step, after it
+}
+
+// StaleError says that what a run depends on has changed since it began.
+type StaleError struct {
+	Run     string
+	Changes []record.Change
+}
+
+func (e *StaleError) Error() string {
+	text := fmt.Sprintf("run %s is stale:", e.Run)
+	for i, c := range e.Changes {
+		if i > 0 {
+			text += ","
+		}
+		text += " " + c.String()
+	}
+	return text + "; go on with --accept, or start it afresh with --fresh"
+}
+
+// runner is a run in progress.
+type runner struct {
+	Options
+	config    *experiment.Run
+	log       *slog.Logger
+	resources *resources
+	sup       *host.Supervisor
+	attempt   record.Attempt
+	sink      metrics.Sink
+
+	policy    *policy.Policy
+	tokenizer text
+	policyDir string // folder of the policy that the run started from
+	trainer   *policy.Trainer
+	sampler   *sampler
+	rows      int
+	decoded   atomic.Int64
+	tools     dispatcher
+
+	state    state
+	resume   *record.Checkpoint // to be given to the first stage
+	inexact  bool
+	warnings []string
+	started  time.Time
+	evals    map[string]evaluated // by name: the latest
+	stopped  string               // guard that ended the training
+}
+
+// Execute carries the run out, from its last checkpoint if an earlier attempt left one, and writes its result.
+func Execute(ctx context.Context, o Options) (result record.Result, err error) {
+	if err := os.MkdirAll(o.Dir.Dir, 0o755); err != nil {
+		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	}
+	lock, err := record.Lock(o.Dir.LockPath())
+	if err != nil {
+		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if err := record.RemoveTemp(o.Dir.Dir); err != nil {
+		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	}
+	r := &runner{Options: o, config: o.Config, log: o.Logger, rows: rows, started: time.Now(), evals: map[string]evaluated{}}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.open(ctx); err != nil {
+		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	}
+	if err := r.train(ctx); err != nil {
+		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	}
+	result, err = r.finish(ctx)
+	if err != nil {
+		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	}
+	return result, nil
+}
+
+// report tells the progress.
+func (r *runner) report(phase string, done, total int) {
+	if r.Progress != nil {
+		p := Progress{Phase: phase, Step: r.state.Global, Of: r.steps(), Done: done, Total: total}
+		if r.state.Stage < len(r.config.Stages) {
+			p.Stage = r.config.Stages[r.state.Stage].Name
+		}
+		r.Progress(p)
+	}
+}
+
+// steps counts the training steps of all stages.
+func (r *runner) steps() (n int) {
+	for _, s := range r.config.Stages {
+		n += s.Steps
+	}
+	return n
+}
+
+// open reads everything, compares it with what an earlier attempt saw, and starts the attempt with its processes.
+func (r *runner) open(ctx context.Context) error {
+	r.resources = newResources(r.config, r.CacheDir, r.report)
+	for _, handle := range sorted(r.config.Indexes) {
+		if _, err := r.resources.index(ctx, handle); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.config.Stages {
+		if len(s.Produce) > 0 || len(s.Annotations) > 0 {
+			return fmt.Errorf("stage %q: stages that produce or use artefacts: %w", s.Name, sdk.ErrNotSupported)
+		}
+		if s.Train != nil {
+			if _, err := r.resources.questions(ctx, s.Train); err != nil {
+				return err
+			}
+		}
+		if s.Experts != nil {
+			if _, err := r.resources.questions(ctx, s.Experts); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range r.config.Evaluations {
+		if _, err := r.resources.questions(ctx, e.Dataset); err != nil {
+			return err
+		}
+	}
+	if err := r.locatePolicy(); err != nil {
+		return err
+	}
+	manifest, err := r.manifest()
+	if err != nil {
+		return err
+	}
+	from, info, err := r.continuation(manifest)
+	if err != nil {
+		return err
+	}
+	if r.attempt, err = r.Dir.NewAttempt(from, info); err != nil {
+		return err
+	}
+	if err := r.Dir.WriteManifest(manifest); err != nil {
+		return err
+	}
+	r.inexact, r.resume = info.Inexact, from
+	if err := r.loadPolicy(ctx, from); err != nil {
+		return err
+	}
+	if r.Started != nil {
+		if err := r.Started(r.attempt.N, r.state.Global); err != nil {
+			return err
+		}
+	}
+	if r.sink, err = metrics.Open(r.attempt); err != nil {
+		return err
+	}
+	r.sup, err = host.NewSupervisor(r.Catalogue, host.RunOptions{RunDir: r.attempt.Dir, Logger: r.log})
+	if err != nil {
+		return err
+	}
+	return r.startTools(ctx)
+}
+
+// startTools starts the retrievers of the run and of its evaluations.
+func (r *runner) startTools(ctx context.Context) error {
+	dispatch, err := r.dispatcher(ctx, r.config.Tools)
+	if err != nil {
+		return err
+	}
+	r.tools = dispatch
+	for _, e := range r.config.Evaluations {
+		if _, err := r.dispatcher(ctx, e.Tools); err != nil {
+			return err
+		}
+	}
+	r.warnings = append(r.warnings, r.resources.warnings...)
+	return nil
+}
+
+func (r *runner) dispatcher(ctx context.Context, tools map[string]*experiment.Tool) (dispatcher, error) {
+	dispatch := dispatcher{}
+	for _, name := range sorted(tools) {
+		if err := r.resources.startTool(ctx, r.sup, tools[name]); err != nil {
+			return nil, err
+		}
+		dispatch[name] = r.resources.tools[tools[name]]
+	}
+	return dispatch, nil
+}
+
+// engine runs episodes of the policy with some tools.
+func (r *runner) engine(tools dispatcher) *rollout.Engine {
+	return &rollout.Engine{Sampler: r.sampler, Tokenizer: r.tokenizer, Tools: tools}
+}
+
+// main is the policy that is trained and evaluated.
+func (r *runner) main() (*experiment.Policy, error) {
+	p, ok := r.config.Policies["main"]
+	if !ok {
+		return nil, fmt.Errorf(`the run has no policy "main"; set policies = { main = policy.… }`)
+	}
+	if p.Endpoint != nil || p.LoRA != nil {
+		return nil, fmt.Errorf("%s: endpoints and low-rank adapters: %w", at(p.Handle, p.Range), sdk.ErrNotSupported)
+	}
+	return p, nil
+}
+
+func (r *runner) close() error {
+	var errs []error
+	if r.sup != nil {
+		errs = append(errs, r.sup.Close())
+	}
+	if r.sink != nil {
+		errs = append(errs, r.sink.Close())
+	}
+	if r.sampler != nil {
+		errs = append(errs, r.sampler.Close())
+	}
+	if r.trainer != nil {
+		errs = append(errs, r.trainer.Close())
+	}
+	if r.policy != nil {
+		errs = append(errs, r.policy.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// manifest lists what the run depends on besides its configuration.
+func (r *runner) manifest() (record.Manifest, error) {
+	m := record.Manifest{Run: r.ID, Created: time.Now().UTC(), Digests: r.resources.digests(), Deterministic: r.deterministic()}
+	for _, p := range r.plugins() {
+		m.Digests["plugin."+p.Info.Pack] = p.Info.Digest
+	}
+	digest, err := policyDigest(r.policyDir)
+	if err != nil {
+		return m, err
+	}
+	m.Digests["policy.main"] = digest
+	if m.Digests["core"], err = selfDigest(); err != nil {
+		return m, err
+	}
+	describeBackend(&m, r.Backend.Describe())
+	return m, nil
+}
+
+func (r *runner) deterministic() bool {
+	if r.config.Deterministic != nil {
+		return *r.config.Deterministic
+	}
+	return !r.Backend.Describe().XLA
+}
+
+// plugins lists every plugin that the run starts.
+func (r *runner) plugins() []*experiment.Plugin {
+	var list []*experiment.Plugin
+	for _, t := range r.config.Tools {
+		list = append(list, t.Retriever)
+	}
+	for _, e := range r.config.Evaluations {
+		for _, t := range e.Tools {
+			list = append(list, t.Retriever)
+		}
+	}
+	for _, s := range r.config.Stages {
+		list = append(list, s.Algorithm)
+		if s.Reward != nil {
+			for _, source := range s.Reward.Sources {
+				list = append(list, source.Plugin)
+			}
+		}
+	}
+	return list
+}
+
+// continuation decides from where the attempt begins.
+func (r *runner) continuation(now record.Manifest) (*record.Checkpoint, record.AttemptInfo, error) {
+	var info record.AttemptInfo
+	before, ok, err := r.Dir.ReadManifest()
+	if err != nil || !ok || r.Fresh {
+		return nil, info, err
+	}
+	latest, ok, err := r.Dir.LatestCheckpoint()
+	if err != nil || !ok {
+		return nil, info, err
+	}
+	var stale []record.Change
+	for _, c := range record.Diff(before, now) {
+		info.Changes = append(info.Changes, c)
+		if !c.Platform && r.matters(c.Name) {
+			stale = append(stale, c)
+		}
+	}
+	if len(stale) > 0 && !r.Accept {
+		return nil, info, &StaleError{r.ID, stale}
+	}
+	info.Inexact = len(info.Changes) > 0 || !now.Deterministic
+	if info.Inexact {
+		r.warnings = append(r.warnings, fmt.Sprintf("resumed at step %d on other preconditions %v: it need not equal an uninterrupted run", latest.Step, info.Changes))
+	}
+	return &latest, info, nil
+}
+
+// matters says whether a change of a precondition touches the training: a dataset that is only evaluated does not.
+func (r *runner) matters(name string) bool {
+	used := false
+	for _, s := range r.config.Stages {
+		used = used || s.Train != nil && s.Train.Handle == name || s.Experts != nil && s.Experts.Handle == name
+	}
+	for _, e := range r.config.Evaluations {
+		if e.Dataset.Handle == name && !used {
+			return false
+		}
+	}
+	return true
+}
+
+func join(elem ...string) string { return filepath.Join(elem...) }

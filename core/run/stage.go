@@ -1,0 +1,410 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/objective"
+)
+
+// stage is a stage in progress.
+type stage struct {
+	run    *runner
+	config *experiment.Stage
+	key    rng.Key
+
+	agent     *rollout.Agent
+	engine    *rollout.Engine
+	scorer    *scorer
+	cursor    *cursor
+	experts   *questions // nil for none
+	algorithm sdk.Algorithm
+	host      *algorithmHost
+	plan      sdk.PlanResponse
+	reference bool // the plan asks for a reference policy
+	trainer   *policy.Trainer
+}
+
+// train carries out what is left of the stages.
+func (r *runner) train(ctx context.Context) error {
+	if r.state.Global == 0 {
+		if err := r.evaluateDue(ctx); err != nil {
+			return err
+		}
+	}
+	for r.state.Stage < len(r.config.Stages) && r.stopped == "" && r.state.StoppedBy == "" {
+		s, err := r.openStage(ctx)
+		if err != nil {
+			return fmt.Errorf("stage %q: %w", r.config.Stages[r.state.Stage].Name, err)
+		}
+		if err := s.train(ctx); err != nil {
+			return fmt.Errorf("stage %q: %w", s.config.Name, err)
+		}
+	}
+	return nil
+}
+
+// openStage starts the stage's plugins and asks the algorithm for its plan.
+func (r *runner) openStage(ctx context.Context) (*stage, error) {
+	index := r.state.Stage
+	s := &stage{run: r, config: r.config.Stages[index], key: rng.New(uint64(r.config.Seed), uint64(index))}
+	var err error
+	if s.config.Policy != "main" && s.config.Policy != "" {
+		return nil, fmt.Errorf("training policy %q: only main can be trained: %w", s.config.Policy, sdk.ErrNotSupported)
+	}
+	if s.agent, err = agent(s.config.Agent, r.tools.descriptions()); err != nil {
+		return nil, err
+	}
+	s.engine = r.engine(r.tools)
+	data, err := r.resources.questions(ctx, s.config.Train)
+	if err != nil {
+		return nil, err
+	}
+	if s.cursor, err = newCursor(data, s.config.Train.Hops, s.config.Train.Order == "shuffled", s.key.WithString("order")); err != nil {
+		return nil, fmt.Errorf("%s: %w", at(s.config.Train.Handle, s.config.Train.Range), err)
+	}
+	if s.config.Experts != nil {
+		if s.experts, err = r.resources.questions(ctx, s.config.Experts); err != nil {
+			return nil, err
+		}
+		if s.config.Experts == s.config.Train {
+			s.experts = s.cursor.data
+		}
+	}
+	if err := s.startPlugins(ctx, index); err != nil {
+		return nil, err
+	}
+	if err := s.makePlan(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.begin(ctx)
+}
+
+func (s *stage) startPlugins(ctx context.Context, index int) error {
+	r := s.run
+	if s.config.Reward != nil {
+		s.scorer = &scorer{config: s.config.Reward}
+		for _, source := range s.config.Reward.Sources {
+			spec, err := r.resources.instance(ctx, fmt.Sprintf("stage.%s.reward.%s", s.config.Name, source.Name), source.Plugin)
+			if err != nil {
+				return err
+			}
+			reward, err := r.sup.Reward(ctx, spec, services{tools{r.resources}})
+			if err != nil {
+				return err
+			}
+			s.scorer.sources = append(s.scorer.sources, reward)
+		}
+	}
+	spec, err := r.resources.instance(ctx, fmt.Sprintf("stage.%s.algorithm", s.config.Name), s.config.Algorithm)
+	if err != nil {
+		return err
+	}
+	s.host = &algorithmHost{tools: tools{r.resources}}
+	s.algorithm, err = r.sup.Algorithm(ctx, spec, s.host)
+	return err
+}
+
+// makePlan asks the algorithm what it will do and refuses what cannot be done.
+func (s *stage) makePlan(ctx context.Context) error {
+	var err error
+	s.plan, err = s.algorithm.Plan(ctx, sdk.PlanRequest{
+		Stage: s.config.Name, Steps: s.config.Steps, Questions: s.config.Questions, HasExperts: s.experts != nil,
+	})
+	if err != nil {
+		return err
+	}
+	label := s.config.Algorithm.Label
+	if s.plan.Critic != nil {
+		return fmt.Errorf("algorithm %q asks for a critic: %w", label, sdk.ErrNotSupported)
+	}
+	needsReference := false
+	for _, o := range s.plan.Objectives {
+		if _, err := o.Levels(); err != nil {
+			return fmt.Errorf("algorithm %q: %w", label, err)
+		}
+		if o.Trains != objective.TrainsPolicy {
+			return fmt.Errorf("algorithm %q, objective %q trains the %s: %w", label, o.Name, o.Trains, sdk.ErrNotSupported)
+		}
+		if o.TrainsObservations() && !s.plan.TrainsObservations {
+			return fmt.Errorf("algorithm %q, objective %q reaches text that the policy did not write, and the plan does not declare that it trains observations", label, o.Name)
+		}
+		needsReference = needsReference || o.Uses(objective.OpRefLogP)
+	}
+	switch s.plan.Reference {
+	case sdk.ReferenceStageStart, sdk.ReferenceBase:
+		s.reference = true
+	case "":
+		if needsReference {
+			return fmt.Errorf("algorithm %q reads reference log-probabilities but its plan names no reference policy", label)
+		}
+	default:
+		return fmt.Errorf("algorithm %q asks for reference policy %q; there are %q and %q", label, s.plan.Reference, sdk.ReferenceStageStart, sdk.ReferenceBase)
+	}
+	if s.plan.TrainsObservations {
+		s.run.warnings = append(s.run.warnings, fmt.Sprintf("stage %q: the objective of %q also reaches tokens of observations", s.config.Name, label))
+	}
+	return nil
+}
+
+// begin puts policy, reference and optimizer into the state that the stage has at its present step.
+func (s *stage) begin(ctx context.Context) error {
+	r := s.run
+	s.cursor.position = r.state.Cursor
+	if r.state.Step == 0 {
+		r.state.StageStart = r.state.Global
+	}
+	if s.reference {
+		if err := r.takeReference(ctx, s.plan.Reference); err != nil {
+			return fmt.Errorf("reference policy: %w", err)
+		}
+	}
+	keep := s.config.OptimizerState == "keep" && r.trainer != nil
+	if !keep {
+		if r.trainer != nil {
+			if err := r.trainer.Close(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if r.trainer, err = policy.NewTrainer(r.policy, optimizer(s.config)); err != nil {
+			return err
+		}
+	} else if err := r.trainer.Reconfigure(optimizer(s.config)); err != nil {
+		return err
+	}
+	s.trainer = r.trainer
+	if r.attemptResumes() {
+		return s.restore(ctx)
+	}
+	// The start of a stage is a checkpoint: the reference of the stage, and where a run goes on that dies in its
+	// first steps.
+	return s.checkpoint(ctx)
+}
+
+// train runs the stage's steps that are left, and moves on to the next stage.
+func (s *stage) train(ctx context.Context) error {
+	r := s.run
+	for r.state.Step < s.config.Steps && r.stopped == "" {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.step(ctx); err != nil {
+			return fmt.Errorf("step %d: %w", r.state.Step, err)
+		}
+	}
+	r.state.Stage++
+	r.state.Step, r.state.Cursor = 0, 0
+	if r.stopped != "" {
+		r.state.StoppedBy = r.stopped
+	}
+	return s.checkpointFinal(ctx)
+}
+
+// step carries one training step out and everything that is due after it.
+func (s *stage) step(ctx context.Context) error {
+	r := s.run
+	began := time.Now()
+	transport := r.transport()
+	st, req, err := s.newStep(r.state.Step)
+	if err != nil {
+		return err
+	}
+	s.host.enter(st)
+	resp, err := s.algorithm.Step(ctx, req)
+	s.host.enter(nil)
+	if err != nil {
+		return err
+	}
+	if len(resp.Artefacts) > 0 {
+		return fmt.Errorf("algorithm %q wrote artefacts: %w", s.config.Algorithm.Label, sdk.ErrNotSupported)
+	}
+	for _, id := range sorted(resp.UsedRewards) {
+		if _, ok := st.episodes[id]; !ok {
+			return fmt.Errorf("algorithm %q reports the reward of episode %q: %w", s.config.Algorithm.Label, id, sdk.ErrUnknownEpisode)
+		}
+	}
+	values := map[string]float64{}
+	training := time.Now()
+	for i, u := range resp.Updates {
+		m, err := st.update(ctx, i, u)
+		if err != nil {
+			return fmt.Errorf("algorithm %q: %w", s.config.Algorithm.Label, err)
+		}
+		s.logUpdate(values, u, m)
+	}
+	values["time/training"] = time.Since(training).Seconds()
+	values["time/sampling"] = (st.sampling - st.scoring).Seconds()
+	values["time/scoring"] = st.scoring.Seconds()
+	maps.Copy(values, st.metrics)
+	maps.Copy(values, resp.Metrics)
+	if err := s.account(st, resp, values); err != nil {
+		return err
+	}
+	values["time/transport"] = (r.transport() - transport).Seconds()
+	values["time/step"] = time.Since(began).Seconds()
+
+	r.state.Step++
+	r.state.Global++
+	r.state.Cursor = s.cursor.position
+	r.state.Budgets.DecodedTokens = r.decoded.Load()
+	if err := r.sink.Log(r.state.Global, values); err != nil {
+		return err
+	}
+	if r.Progress != nil {
+		r.Progress(Progress{Phase: "training", Stage: s.config.Name, Step: r.state.Global, Of: r.steps(), Metrics: values})
+	}
+	return s.after(ctx, values)
+}
+
+// after does what is due after a step: guards, evaluations, a checkpoint.
+func (s *stage) after(ctx context.Context, values map[string]float64) error {
+	r := s.run
+	due, err := r.guards(s.config.Name, values)
+	if err != nil {
+		return err
+	}
+	if err := r.evaluateDue(ctx); err != nil {
+		return err
+	}
+	if every := r.config.Checkpoint.Every; every > 0 && r.state.Global%every == 0 && r.state.Step < s.config.Steps {
+		due = true
+	}
+	if due || r.state.BestStep == r.state.Global && r.state.BestStep > 0 {
+		return s.checkpoint(ctx)
+	}
+	return nil
+}
+
+// logUpdate records what an update did.
+func (s *stage) logUpdate(values map[string]float64, u sdk.Update, m policy.UpdateMetrics) {
+	prefix := "train/" + u.Objective + "/"
+	values[prefix+"loss"] = m.Loss
+	values[prefix+"grad_norm"] = m.GradNorm
+	values[prefix+"learning_rate"] = m.LearningRate
+	values[prefix+"optimizer_steps"] = float64(m.Steps)
+	values[prefix+"trained_tokens"] = float64(m.TrainedTokens)
+	if m.SkippedRows > 0 {
+		values[prefix+"skipped_rows"] = float64(m.SkippedRows)
+	}
+	if m.EmptySteps > 0 {
+		values[prefix+"empty_steps"] = float64(m.EmptySteps)
+	}
+	for name, v := range m.Metrics {
+		values[prefix+name] = v
+	}
+	s.run.state.Budgets.TrainedTokens += int64(m.TrainedTokens)
+	s.run.state.Budgets.OptimizerSteps += int64(m.Steps)
+}
+
+// account records the step's episodes: their means, the budgets, the files.
+func (s *stage) account(st *step, resp sdk.StepResponse, values map[string]float64) error {
+	r := s.run
+	episodes := st.sampled()
+	measured, err := episodeMetrics(st, resp)
+	if err != nil {
+		return err
+	}
+	maps.Copy(values, measured)
+	for _, ep := range episodes {
+		fresh := ep.Counters.PolicyTokens
+		if ep.Parent != nil {
+			fresh -= inherited(st, ep)
+		}
+		r.state.Budgets.SampledTokens += int64(fresh)
+		for _, t := range ep.Turns {
+			if t.Executed && t.Action == "call" {
+				r.state.Budgets.ToolCalls++
+			}
+		}
+	}
+	digest, err := writeEpisodes(r.attempt.EpisodesDir(), r.state.Global+1, s.config.Name, episodes, resp.UsedRewards)
+	if err != nil {
+		return err
+	}
+	r.state.EpisodesDigest = chain(r.state.EpisodesDigest, digest)
+	return nil
+}
+
+// inherited counts the policy tokens that a continued episode took over.
+func inherited(st *step, ep *rollout.Episode) int {
+	n := 0
+	for _, t := range ep.Turns[:ep.Parent.AfterTurn+1] {
+		n += t.Span.Len()
+	}
+	return n
+}
+
+// transport is the time that calls to plugins have cost so far beyond the work of either side.
+func (r *runner) transport() (total time.Duration) {
+	for _, s := range r.sup.Stats() {
+		total += s.Transport
+	}
+	return total
+}
+
+// guards evaluates the guards on a step's metrics and says whether one asks for a checkpoint.
+func (r *runner) guards(stage string, values map[string]float64) (bool, error) {
+	due := false
+	for _, g := range r.config.Guards {
+		missing := slices.ContainsFunc(g.When.Keys("metrics"), func(key string) bool { _, ok := values[key]; return !ok })
+		if missing {
+			continue // this step did not measure it
+		}
+		hit, err := g.When.Bool(map[string]any{"metrics": values, "step": r.state.Global, "stage": stage})
+		if err != nil {
+			return false, fmt.Errorf("guard %q: %w", g.Name, err)
+		}
+		if !hit {
+			continue
+		}
+		text := fmt.Sprintf("guard %q at step %d: %s", g.Name, r.state.Global, g.When.Text())
+		switch g.Action {
+		case "stop":
+			r.stopped = g.Name
+			r.warnings = append(r.warnings, text+"; the training was stopped")
+			due = true
+		case "checkpoint":
+			due = true
+		default:
+			if !slices.Contains(r.state.Warned, g.Name) {
+				r.warnings = append(r.warnings, text)
+				r.state.Warned = append(r.state.Warned, g.Name)
+			}
+		}
+		r.log.Warn(text)
+	}
+	return due, nil
+}
+
+func optimizer(c *experiment.Stage) policy.OptimizerConfig {
+	o, sch := c.Optimizer, c.Schedule
+	return policy.OptimizerConfig{
+		LearningRate: o.LearningRate, Beta1: o.Betas[0], Beta2: o.Betas[1], Epsilon: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm,
+		Schedule: schedule(sch, c.Steps),
+	}
+}
+
+func schedule(s experiment.Schedule, steps int) policy.Schedule {
+	kind := s.Kind
+	if s.Kind == policy.ScheduleCosine && s.Final == .1 {
+		kind = policy.ScheduleTenth
+	}
+	return policy.Schedule{Kind: kind, Warmup: s.Warmup, Total: steps, FirstAtZero: s.FromZero}
+}
+
+// checkpointFinal closes a stage with a checkpoint of the state after it.
+func (s *stage) checkpointFinal(ctx context.Context) error {
+	if s.run.state.Stage < len(s.run.config.Stages) && s.run.state.StoppedBy == "" {
+		return nil // the next stage begins with one
+	}
+	return s.checkpoint(ctx)
+}

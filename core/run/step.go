@@ -1,0 +1,474 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+// step is one training step as the plugins see it: its questions, its episodes, and the answers already given.
+type step struct {
+	stage  *stage
+	number int // within the stage, from 0
+	key    rng.Key
+
+	mu        sync.Mutex
+	questions map[string]drawn
+	episodes  map[string]*rollout.Episode
+	order     []string // ids of sampled episodes, in order
+	answered  map[string]sdk.RolloutResponse
+	draws     map[string]uint64 // per question
+	metrics   map[string]float64
+	sampling  time.Duration // spent in rollouts, scoring included
+	scoring   time.Duration
+}
+
+// newStep draws the step's questions and parses their experts.
+func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
+	st := &step{
+		stage: s, number: number, key: s.key.With(uint64(number)),
+		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]sdk.RolloutResponse{},
+		draws: map[string]uint64{}, metrics: map[string]float64{},
+	}
+	req := sdk.StepRequest{Step: number, Of: s.config.Steps}
+	questions, err := st.draw(s.config.Questions)
+	if err != nil {
+		return nil, req, err
+	}
+	for _, q := range questions {
+		req.Questions = append(req.Questions, q.Question)
+		expert, ok, err := s.expert(q)
+		if err != nil {
+			return nil, req, err
+		}
+		if ok {
+			st.episodes[expert.ID] = expert
+			req.Experts = append(req.Experts, expert.Episode)
+		}
+	}
+	return st, req, nil
+}
+
+// draw takes questions from the stage's cursor. A question that comes twice in one step is one question.
+func (st *step) draw(n int) ([]drawn, error) {
+	list, err := st.stage.cursor.draw(n)
+	if err != nil {
+		return nil, fmt.Errorf("drawing questions: %w", err)
+	}
+	var fresh []drawn
+	for _, q := range list {
+		if _, known := st.questions[q.ID]; !known {
+			st.questions[q.ID] = q
+			fresh = append(fresh, q)
+		}
+	}
+	return fresh, nil
+}
+
+// expert parses the expert episode of a question, if the stage has one.
+func (s *stage) expert(q drawn) (*rollout.Episode, bool, error) {
+	if s.experts == nil {
+		return nil, false, nil
+	}
+	index := q.index
+	if s.experts != s.cursor.data {
+		var ok bool
+		if index, ok = s.experts.Find(q.ID); !ok {
+			return nil, false, nil
+		}
+	}
+	expert, ok, err := s.experts.Expert(index)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	ep, err := s.engine.Expert("x-"+q.ID, q.Question, s.agent, expert.Text)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", expert.Place, err)
+	}
+	return ep, true, nil
+}
+
+// Rollout implements [sdk.Host].
+func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	began := time.Now()
+	defer func() { st.sampling += time.Since(began) }()
+
+	responses := make([]sdk.RolloutResponse, len(requests))
+	var jobs []rollout.Job
+	var owner []int // request of each job
+	for i, r := range requests {
+		if done, ok := st.answered[r.RequestID]; ok {
+			responses[i] = done
+			continue
+		}
+		made, err := st.jobs(r)
+		if err != nil {
+			return nil, fmt.Errorf("rollout request %q: %w", r.RequestID, err)
+		}
+		for range made {
+			owner = append(owner, i)
+		}
+		jobs = append(jobs, made...)
+		responses[i].RequestID = r.RequestID
+	}
+	episodes, err := st.stage.run.roll(ctx, st.stage.engine, jobs)
+	if err != nil {
+		return nil, err
+	}
+	scoring := time.Now()
+	questions := map[string]episode.Question{}
+	for id, q := range st.questions {
+		questions[id] = q.Question
+	}
+	if err := st.stage.scorer.score(ctx, episodes, questions, false); err != nil {
+		return nil, err
+	}
+	st.scoring += time.Since(scoring)
+	for i, ep := range episodes {
+		st.episodes[ep.ID] = ep
+		st.order = append(st.order, ep.ID)
+		responses[owner[i]].Episodes = append(responses[owner[i]].Episodes, ep.Episode)
+	}
+	for _, r := range responses {
+		st.answered[r.RequestID] = r
+	}
+	return responses, nil
+}
+
+// jobs lays one request out as jobs.
+func (st *step) jobs(r sdk.RolloutRequest) ([]rollout.Job, error) {
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf(format+": %w", append(args, sdk.ErrInvalidRequest)...)
+	}
+	if r.N <= 0 {
+		return nil, invalid("asks for %d episodes", r.N)
+	}
+	if r.RequestID == "" {
+		return nil, invalid("has no request id")
+	}
+	if r.Policy != "" && r.Policy != st.stage.config.Policy {
+		return nil, fmt.Errorf("sampling from policy %q in a stage that trains %q: %w", r.Policy, st.stage.config.Policy, sdk.ErrNotSupported)
+	}
+	if r.Agent != "" {
+		return nil, fmt.Errorf("sampling with another agent (%q): %w", r.Agent, sdk.ErrNotSupported)
+	}
+	if len(r.Tools) > 0 {
+		return nil, fmt.Errorf("sampling with other tools (%v): %w", r.Tools, sdk.ErrNotSupported)
+	}
+	job := rollout.Job{Agent: st.stage.agent, Sampling: sampling(st.stage.config.Sampling), MaxNewTurns: r.MaxNewTurns, NoTools: r.Tools != nil}
+	if r.Sampling != nil {
+		job.Sampling = *r.Sampling
+	}
+	question, parent, after := r.QuestionID, uint64(0), uint64(0)
+	if r.From != nil {
+		from, ok := st.episodes[r.From.EpisodeID]
+		if !ok {
+			return nil, fmt.Errorf("episode %q: %w", r.From.EpisodeID, sdk.ErrUnknownEpisode)
+		}
+		if question != "" && question != from.QuestionID {
+			return nil, invalid("continues episode %q of question %q for question %q", from.ID, from.QuestionID, question)
+		}
+		question, job.From, job.AfterTurn = from.QuestionID, from, r.From.AfterTurn
+		parent, after = hash(from.ID), uint64(r.From.AfterTurn+1)
+	}
+	q, ok := st.questions[question]
+	if !ok {
+		return nil, invalid("names question %q, which is not one of the step's", question)
+	}
+	job.Question = q.Question
+	var jobs []rollout.Job
+	for range r.N {
+		draw := st.draws[question]
+		st.draws[question]++
+		job.ID = fmt.Sprintf("%s.%d.%s.%d", st.stage.config.Name, st.number, question, draw)
+		job.Key = st.key.WithString(question).With(parent, after, draw)
+		jobs = append(jobs, job)
+	}
+	return jobs, nil
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// rows is how many episodes run side by side. More are run in groups of that many: it bounds the memory of the cache.
+const rows = 128
+
+// roll runs jobs, in groups of equal sampling parameters.
+func (r *runner) roll(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]*rollout.Episode, error) {
+	episodes := make([]*rollout.Episode, 0, len(jobs))
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && n < r.rows && jobs[n].Sampling == jobs[0].Sampling {
+			n++
+		}
+		group, err := engine.Run(ctx, jobs[:n])
+		if err != nil {
+			return nil, err
+		}
+		for _, ep := range group {
+			if err := rollout.Check(ep, engine.Tokenizer); err != nil {
+				return nil, fmt.Errorf("an episode contradicts itself (this is a fault of forage): %w", err)
+			}
+		}
+		episodes = append(episodes, group...)
+		jobs = jobs[n:]
+	}
+	return episodes, nil
+}
+
+// Questions implements [sdk.Host].
+func (st *step) Questions(_ context.Context, n int) ([]episode.Question, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if n <= 0 {
+		return nil, fmt.Errorf("asks for %d questions: %w", n, sdk.ErrInvalidRequest)
+	}
+	fresh, err := st.draw(n)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]episode.Question, len(fresh))
+	for i, q := range fresh {
+		list[i] = q.Question
+	}
+	return list, nil
+}
+
+// LogProbs implements [sdk.Host].
+func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if req.Policy != "" && req.Policy != st.stage.config.Policy {
+		return nil, fmt.Errorf("log-probabilities of policy %q in a stage that trains %q: %w", req.Policy, st.stage.config.Policy, sdk.ErrNotSupported)
+	}
+	if req.Reference && !st.stage.reference {
+		return nil, fmt.Errorf("the stage's plan asks for no reference policy: %w", sdk.ErrInvalidRequest)
+	}
+	if req.Temperature == 0 {
+		req.Temperature = st.stage.config.Sampling.Temperature
+	}
+	var values []sdk.SequenceValues
+	sequences, err := st.sequences(req.EpisodeIDs, &values)
+	if err != nil {
+		return nil, err
+	}
+	logps, _, err := st.stage.run.policy.LogProbs(ctx, sequences, req.Temperature, req.Reference, false)
+	if err != nil {
+		return nil, err
+	}
+	for i := range values {
+		values[i].Values = logps[i]
+	}
+	return values, nil
+}
+
+// sequences lays the sequences of episodes out, and beside them which they are.
+func (st *step) sequences(ids []string, values *[]sdk.SequenceValues) ([]policy.Sequence, error) {
+	var list []policy.Sequence
+	for _, id := range ids {
+		ep, ok := st.episodes[id]
+		if !ok {
+			return nil, fmt.Errorf("episode %q: %w", id, sdk.ErrUnknownEpisode)
+		}
+		for i, seq := range ep.Sequences {
+			list = append(list, policy.Sequence{Tokens: ep.Tokens[i], PromptLength: seq.PromptLength})
+			*values = append(*values, sdk.SequenceValues{EpisodeID: id, Sequence: i})
+		}
+	}
+	return list, nil
+}
+
+// Values implements [sdk.Host].
+func (st *step) Values(context.Context, []string) ([]sdk.SequenceValues, error) {
+	return nil, fmt.Errorf("values of a critic: %w", sdk.ErrNotSupported)
+}
+
+// Rerender implements [sdk.Host].
+func (st *step) Rerender(context.Context, []sdk.RerenderRequest) ([]episode.Episode, error) {
+	return nil, fmt.Errorf("rendering episodes under another prompt: %w", sdk.ErrNotSupported)
+}
+
+// Metrics implements [sdk.Host].
+func (st *step) Metrics(_ context.Context, values map[string]float64) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	maps.Copy(st.metrics, values)
+	return nil
+}
+
+// tools serves the retrieval services, which are the same for all plugins of a run.
+type tools struct{ *resources }
+
+// Search implements [sdk.Host].
+func (t tools) Search(ctx context.Context, req sdk.SearchRequest) ([][]episode.Hit, error) {
+	index, ok := t.indexes[req.Index]
+	if !ok {
+		return nil, fmt.Errorf("index %q: %w", req.Index, sdk.ErrUnknownHandle)
+	}
+	if len(req.Queries) > 0 && len(req.Vectors) > 0 {
+		return nil, fmt.Errorf("a search takes queries or vectors, not both: %w", sdk.ErrInvalidRequest)
+	}
+	if len(req.Vectors) > 0 {
+		return index.SearchVectors(ctx, req.Vectors, req.K, req.Exclude)
+	}
+	return index.Search(ctx, req.Queries, req.K, req.Exclude)
+}
+
+// Documents implements [sdk.Host].
+func (t tools) Documents(_ context.Context, handle string, ids []string) ([]episode.Hit, error) {
+	c, ok := t.corpora[handle]
+	if !ok {
+		return nil, fmt.Errorf("corpus %q: %w", handle, sdk.ErrUnknownHandle)
+	}
+	hits := make([]episode.Hit, len(ids))
+	for i, id := range ids {
+		if doc, ok := c.Document(id); ok {
+			hits[i] = episode.Hit{DocumentID: id, Title: doc.Title, Text: doc.Text()}
+			continue
+		}
+		title, p, ok := c.Paragraph(id)
+		if !ok {
+			return nil, fmt.Errorf("corpus %q has no unit %q: %w", handle, id, sdk.ErrInvalidRequest)
+		}
+		hits[i] = episode.Hit{ParagraphID: id, Title: title, Text: p.Text}
+	}
+	return hits, nil
+}
+
+// Encode implements [sdk.Host].
+func (t tools) Encode(ctx context.Context, handle string, texts []string) ([][]float32, error) {
+	index, ok := t.indexes[handle]
+	if !ok {
+		return nil, fmt.Errorf("index %q: %w", handle, sdk.ErrUnknownHandle)
+	}
+	return index.Encode(ctx, texts)
+}
+
+// services is what plugins that sample nothing can ask for.
+type services struct{ tools }
+
+func onlyAlgorithms(what string) error {
+	return fmt.Errorf("%s is a service for algorithms: %w", what, sdk.ErrNotSupported)
+}
+
+func (services) Rollout(context.Context, []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
+	return nil, onlyAlgorithms("Rollout")
+}
+func (services) Rerender(context.Context, []sdk.RerenderRequest) ([]episode.Episode, error) {
+	return nil, onlyAlgorithms("Rerender")
+}
+func (services) LogProbs(context.Context, sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
+	return nil, onlyAlgorithms("LogProbs")
+}
+func (services) Values(context.Context, []string) ([]sdk.SequenceValues, error) {
+	return nil, onlyAlgorithms("Values")
+}
+func (services) Questions(context.Context, int) ([]episode.Question, error) {
+	return nil, onlyAlgorithms("Questions")
+}
+func (services) Metrics(context.Context, map[string]float64) error { return onlyAlgorithms("Metrics") }
+
+// algorithmHost is what the algorithm of a stage can ask for: the services of the step that is running.
+type algorithmHost struct {
+	tools
+	mu      sync.Mutex
+	current *step
+}
+
+func (h *algorithmHost) enter(st *step) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.current = st
+}
+
+func (h *algorithmHost) step() (*step, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.current == nil {
+		return nil, fmt.Errorf("this service exists only within a training step: %w", sdk.ErrInvalidRequest)
+	}
+	return h.current, nil
+}
+
+func (h *algorithmHost) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
+	st, err := h.step()
+	if err != nil {
+		return nil, err
+	}
+	return st.Rollout(ctx, requests)
+}
+
+func (h *algorithmHost) Rerender(ctx context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
+	st, err := h.step()
+	if err != nil {
+		return nil, err
+	}
+	return st.Rerender(ctx, requests)
+}
+
+func (h *algorithmHost) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
+	st, err := h.step()
+	if err != nil {
+		return nil, err
+	}
+	return st.LogProbs(ctx, req)
+}
+
+func (h *algorithmHost) Values(ctx context.Context, ids []string) ([]sdk.SequenceValues, error) {
+	st, err := h.step()
+	if err != nil {
+		return nil, err
+	}
+	return st.Values(ctx, ids)
+}
+
+func (h *algorithmHost) Questions(ctx context.Context, n int) ([]episode.Question, error) {
+	st, err := h.step()
+	if err != nil {
+		return nil, err
+	}
+	return st.Questions(ctx, n)
+}
+
+func (h *algorithmHost) Metrics(ctx context.Context, values map[string]float64) error {
+	st, err := h.step()
+	if err != nil {
+		return err
+	}
+	return st.Metrics(ctx, values)
+}
+
+var (
+	_ sdk.Host = services{}
+	_ sdk.Host = (*algorithmHost)(nil)
+)
+
+// trained lists the sampled episodes of the step in order.
+func (st *step) sampled() []*rollout.Episode {
+	list := make([]*rollout.Episode, len(st.order))
+	for i, id := range st.order {
+		list[i] = st.episodes[id]
+	}
+	return list
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// isCancelled says whether an error is only that somebody asked to stop.
+func isCancelled(err error) bool { return errors.Is(err, context.Canceled) }

@@ -1,0 +1,190 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/objective"
+)
+
+// update carries one update of the algorithm out and gives what it did.
+func (st *step) update(ctx context.Context, number int, u sdk.Update) (policy.UpdateMetrics, error) {
+	fail := func(format string, args ...any) (policy.UpdateMetrics, error) {
+		return policy.UpdateMetrics{}, fmt.Errorf("update %d (objective %q): "+format, append([]any{number, u.Objective}, args...)...)
+	}
+	at := slices.IndexFunc(st.stage.plan.Objectives, func(o objective.Objective) bool { return o.Name == u.Objective })
+	if at < 0 {
+		return fail("the stage's plan has no such objective: %w", sdk.ErrInvalidRequest)
+	}
+	if len(u.Samples) == 0 {
+		return fail("has no samples: %w", sdk.ErrInvalidRequest)
+	}
+	o := st.stage.plan.Objectives[at]
+	spec := policy.UpdateSpec{Objective: o, Epochs: max(1, u.Epochs), Temperature: u.Temperature, MicroTokens: st.stage.run.config.Runtime.MicroBatchTokens}
+	if spec.Temperature == 0 {
+		spec.Temperature = st.stage.config.Sampling.Temperature
+	}
+	groups := map[string]int{}
+	for i, s := range u.Samples {
+		sample, group, err := st.sample(o, s)
+		if err != nil {
+			return fail("sample %d: %w", i, err)
+		}
+		if _, known := groups[group]; !known {
+			groups[group] = len(groups)
+		}
+		sample.Group = groups[group]
+		spec.Samples = append(spec.Samples, sample)
+	}
+	order := make([]int, len(u.Samples))
+	for i := range order {
+		order[i] = i
+	}
+	var err error
+	if spec.MiniBatches, err = st.miniBatches(number, u, order); err != nil {
+		return fail("%w", err)
+	}
+	m, err := st.stage.trainer.Update(ctx, spec)
+	if err != nil {
+		return fail("%w", err)
+	}
+	return m, nil
+}
+
+// sample turns a sample of the algorithm into one of the trainer, with everything checked that a plugin can get wrong.
+func (st *step) sample(o objective.Objective, s sdk.Sample) (policy.TrainSample, string, error) {
+	none := policy.TrainSample{}
+	ep, ok := st.episodes[s.EpisodeID]
+	if !ok {
+		return none, "", fmt.Errorf("episode %q: %w", s.EpisodeID, sdk.ErrUnknownEpisode)
+	}
+	if s.Sequence < 0 || s.Sequence >= len(ep.Sequences) {
+		return none, "", fmt.Errorf("episode %q has %d sequences, not one of number %d: %w", ep.ID, len(ep.Sequences), s.Sequence, sdk.ErrInvalidRequest)
+	}
+	seq := ep.Sequences[s.Sequence]
+	if seq.ResponseLength() == 0 {
+		return none, "", fmt.Errorf("episode %q has an empty response: %w", ep.ID, sdk.ErrInvalidRequest)
+	}
+	if ep.Origin != episode.OriginPolicy && o.Uses(objective.OpSamplerLogP) {
+		return none, "", fmt.Errorf("episode %q is of origin %s and has no log-probabilities of a sampler, which the objective reads: %w", ep.ID, ep.Origin, sdk.ErrInvalidRequest)
+	}
+	sample := policy.TrainSample{
+		Tokens: ep.Tokens[s.Sequence], PromptLength: seq.PromptLength, PolicyMask: seq.PolicyMask(),
+		SamplerLogProbs: ep.LogProbs[s.Sequence][seq.PromptLength:], Turns: turnsOfTokens(ep, s.Sequence),
+		TokenFields: s.TokenFields, SequenceFields: map[string]float32{},
+	}
+	for _, name := range sorted(s.TokenFields) {
+		values := s.TokenFields[name]
+		if len(values) != seq.ResponseLength() {
+			return none, "", fmt.Errorf("field %q of episode %q has %d numbers, its response has %d tokens: %w", name, ep.ID, len(values), seq.ResponseLength(), sdk.ErrInvalidRequest)
+		}
+		for i, v := range values {
+			if v-v != 0 {
+				return none, "", fmt.Errorf("field %q of episode %q is %v at token %d; it must be finite: %w", name, ep.ID, v, i, sdk.ErrInvalidRequest)
+			}
+		}
+	}
+	for _, name := range sorted(s.SequenceFields) {
+		v := s.SequenceFields[name]
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return none, "", fmt.Errorf("field %q of episode %q is %v; it must be finite: %w", name, ep.ID, v, sdk.ErrInvalidRequest)
+		}
+		sample.SequenceFields[name] = float32(v)
+	}
+	fields := o.Fields()
+	for _, name := range sorted(fields) {
+		_, perToken := s.TokenFields[name]
+		_, perSequence := s.SequenceFields[name]
+		if fields[name] == objective.Token && !perToken || fields[name] == objective.Sequence && !perSequence {
+			return none, "", fmt.Errorf("episode %q lacks the field %q (per %s), which the objective reads: %w", ep.ID, name, fields[name], sdk.ErrInvalidRequest)
+		}
+	}
+	group := s.Group
+	if group == "" {
+		group = ep.QuestionID
+	}
+	return sample, group, nil
+}
+
+// turnsOfTokens gives the turn of each response token; tokens of an observation belong to the turn that asked for it,
+// -1 to none.
+func turnsOfTokens(ep *rollout.Episode, sequence int) []int {
+	seq := ep.Sequences[sequence]
+	turns := make([]int, seq.ResponseLength())
+	for i := range turns {
+		turns[i] = -1
+	}
+	for number, t := range ep.Turns {
+		if t.Sequence != sequence {
+			continue
+		}
+		for _, span := range []episode.Span{t.Span, t.ObservationSpan} {
+			for i := span.Start; i < span.End; i++ {
+				turns[i-seq.PromptLength] = number
+			}
+		}
+	}
+	return turns
+}
+
+// miniBatches cuts the samples into groups of whole units, in the order in which the units first come.
+func (st *step) miniBatches(number int, u sdk.Update, samples []int) ([][]int, error) {
+	unit := func(i int) string {
+		s := u.Samples[i]
+		switch u.MiniBatch.Unit {
+		case sdk.UnitQuestion:
+			return st.episodes[s.EpisodeID].QuestionID
+		case sdk.UnitEpisode:
+			return s.EpisodeID
+		}
+		return fmt.Sprint(i)
+	}
+	switch u.MiniBatch.Unit {
+	case sdk.UnitQuestion, sdk.UnitEpisode, sdk.UnitSequence:
+	case "":
+		if u.MiniBatch.Count != 0 {
+			return nil, fmt.Errorf("a mini-batch of %d needs a unit: %w", u.MiniBatch.Count, sdk.ErrInvalidRequest)
+		}
+	default:
+		return nil, fmt.Errorf("unknown unit %q of mini-batches; use %s, %s or %s: %w", u.MiniBatch.Unit, sdk.UnitQuestion, sdk.UnitEpisode, sdk.UnitSequence, sdk.ErrInvalidRequest)
+	}
+	if u.MiniBatch.Count < 0 {
+		return nil, fmt.Errorf("a mini-batch of %d units: %w", u.MiniBatch.Count, sdk.ErrInvalidRequest)
+	}
+	members := map[string][]int{}
+	var units []string
+	for _, i := range samples {
+		name := unit(i)
+		if members[name] == nil {
+			units = append(units, name)
+		}
+		members[name] = append(members[name], i)
+	}
+	switch u.Order {
+	case "", sdk.OrderGiven:
+	case sdk.OrderShuffled:
+		rand.New(st.key.WithString("order").With(uint64(number)).Source()).Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
+	default:
+		return nil, fmt.Errorf("unknown order %q; use %s or %s: %w", u.Order, sdk.OrderGiven, sdk.OrderShuffled, sdk.ErrInvalidRequest)
+	}
+	count := u.MiniBatch.Count
+	if count == 0 {
+		count = len(units)
+	}
+	var batches [][]int
+	for chunk := range slices.Chunk(units, count) {
+		var batch []int
+		for _, name := range chunk {
+			batch = append(batch, members[name]...)
+		}
+		batches = append(batches, batch)
+	}
+	return batches, nil
+}
