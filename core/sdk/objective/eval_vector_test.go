@@ -1,56 +1,15 @@
 package objective
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/forage-rl/forage/core/internal/vectors"
+	"github.com/forage-rl/forage/core/sdk/sdktest/logits"
 )
-
-// policyFromLogits gives log-probability and entropy of each token, and a function that takes the gradient with
-// respect to them back to the logits.
-func policyFromLogits(logits [][]float64, labels []int, temperature float64) (logp, entropy []float64, back func(gradLogP, gradEntropy []float64) [][]float64) {
-	probs := make([][]float64, len(logits))
-	for t, z := range logits {
-		top := math.Inf(-1)
-		for _, v := range z {
-			top = max(top, v/temperature)
-		}
-		sum := 0.
-		for _, v := range z {
-			sum += math.Exp(v/temperature - top)
-		}
-		lse, h := top+math.Log(sum), 0.
-		for _, v := range z {
-			lp := v/temperature - lse
-			p := math.Exp(lp)
-			probs[t] = append(probs[t], p)
-			if p > 0 {
-				h -= p * lp
-			}
-		}
-		logp, entropy = append(logp, z[labels[t]]/temperature-lse), append(entropy, h)
-	}
-	return logp, entropy, func(gradLogP, gradEntropy []float64) [][]float64 {
-		grad := make([][]float64, len(logits))
-		for t := range logits {
-			grad[t] = make([]float64, len(logits[t]))
-			for k, p := range probs[t] {
-				indicator := 0.
-				if k == labels[t] {
-					indicator = 1
-				}
-				grad[t][k] = gradLogP[t] * (indicator - p) / temperature
-				if p > 0 {
-					grad[t][k] -= gradEntropy[t] * p * (math.Log(p) + entropy[t]) / temperature
-				}
-			}
-		}
-		return grad
-	}
-}
 
 func bools(mask []int) []bool {
 	b := make([]bool, len(mask))
@@ -147,13 +106,13 @@ func TestVectorActorLoss(t *testing.T) {
 			"ppo_kl": TokenMean(Sub(OldLogP(), LogP()), MaskPolicy),
 		})
 		var rows []Row
-		var back []func(_, _ []float64) [][]float64
+		var policies []logits.Policy
 		for r := range in.Logits {
-			logp, h, b := policyFromLogits(in.Logits[r], in.Labels[r], in.Temperature)
-			nearAll(t, f.Tolerance, c.ID, "log_prob", logp, want.LogProb[r])
-			back = append(back, b)
+			p := logits.New(in.Logits[r], in.Labels[r], in.Temperature)
+			nearAll(t, f.Tolerance, c.ID, "log_prob", p.LogP, want.LogProb[r])
+			policies = append(policies, p)
 			rows = append(rows, Row{
-				LogP: logp, Entropy: h, OldLogP: in.Old[r], RefLogP: in.Ref[r], PolicyMask: bools(in.Mask[r]),
+				LogP: p.LogP, Entropy: p.Entropy, OldLogP: in.Old[r], RefLogP: in.Ref[r], PolicyMask: bools(in.Mask[r]),
 				TokenFields: map[string][]float64{"advantage": in.Advantages[r]},
 			})
 		}
@@ -163,7 +122,7 @@ func TestVectorActorLoss(t *testing.T) {
 			near(t, f.Tolerance, c.ID, name, got.Metrics[name], w)
 		}
 		for r := range rows {
-			for i, grad := range back[r](got.GradLogP[r], got.GradEntropy[r]) {
+			for i, grad := range policies[r].Gradient(got.GradLogP[r], got.GradEntropy[r]) {
 				nearAll(t, f.Tolerance, c.ID, fmt.Sprintf("grad_logits[%d][%d]", r, i), grad, want.GradLogits[r][i])
 			}
 		}
@@ -213,14 +172,14 @@ func TestVectorDavidLoss(t *testing.T) {
 			map[string]Expr{"pg": pg1, "entropy": entropy1, "k1": k1})
 		weigh := build(t, TrainsPolicy, GroupMean(LogP(), MaskPolicy), nil)
 		var rows []Row
-		var back []func(_, _ []float64) [][]float64
+		var policies []logits.Policy
 		empty := 0
 		for r := range in.Logits {
-			logp, h, b := policyFromLogits(in.Logits[r], in.Labels[r], in.Temperature)
-			nearAll(t, f.Tolerance, c.ID, "entropy_per_token", h, want.EntropyPerToken[r])
-			back = append(back, b)
+			p := logits.New(in.Logits[r], in.Labels[r], in.Temperature)
+			nearAll(t, f.Tolerance, c.ID, "entropy_per_token", p.Entropy, want.EntropyPerToken[r])
+			policies = append(policies, p)
 			rows = append(rows, Row{
-				LogP: logp, Entropy: h, OldLogP: in.Old[r], RefLogP: in.Ref[r], PolicyMask: bools(in.ActionMask[r]), Group: in.Group[r],
+				LogP: p.LogP, Entropy: p.Entropy, OldLogP: in.Old[r], RefLogP: in.Ref[r], PolicyMask: bools(in.ActionMask[r]), Group: in.Group[r],
 				TokenFields: map[string][]float64{"advantage": in.Advantages[r], "action": floats(in.ActionMask[r]), response: floats(in.Response[r])},
 			})
 			if !slices.Contains(in.ActionMask[r], 1) {
@@ -238,7 +197,7 @@ func TestVectorDavidLoss(t *testing.T) {
 		weights := eval(t, weigh, rows...)
 		for r := range rows {
 			nearAll(t, f.Tolerance, c.ID, "weights", weights.GradLogP[r], want.Weights[r])
-			for i, grad := range back[r](got.GradLogP[r], got.GradEntropy[r]) {
+			for i, grad := range policies[r].Gradient(got.GradLogP[r], got.GradEntropy[r]) {
 				nearAll(t, f.Tolerance, c.ID, fmt.Sprintf("grad_logits[%d][%d]", r, i), grad, want.GradLogits[r][i])
 			}
 		}
@@ -353,10 +312,10 @@ func TestVectorEntropy(t *testing.T) {
 		}](t, c.Want())
 		var rows []Row
 		for r := range in.Logits {
-			logp, h, _ := policyFromLogits(in.Logits[r], in.Labels[r], 1)
-			nearAll(t, f.Tolerance, c.ID, "entropy", h, want.Entropy[r])
-			nearAll(t, f.Tolerance, c.ID, "logprobs", logp, want.LogProbs[r])
-			rows = append(rows, Row{Entropy: h, PolicyMask: bools(in.Mask[r])})
+			p := logits.New(in.Logits[r], in.Labels[r], 1)
+			nearAll(t, f.Tolerance, c.ID, "entropy", p.Entropy, want.Entropy[r])
+			nearAll(t, f.Tolerance, c.ID, "logprobs", p.LogP, want.LogProbs[r])
+			rows = append(rows, Row{Entropy: p.Entropy, PolicyMask: bools(in.Mask[r])})
 		}
 		got := eval(t, build(t, TrainsPolicy, TokenMean(Entropy(), MaskPolicy), nil), rows...)
 		if math.IsNaN(float64(want.Loss)) {
@@ -439,4 +398,91 @@ func surrogate(a, ratio Expr, clip, dual float64) Expr {
 		return loss
 	}
 	return Where(Less(a, Const(0)), Min(loss, Mul(Neg(a), Const(dual))), loss)
+}
+
+// perToken evaluates an expression at each token of rows by making each a batch of its own.
+func perToken(t *testing.T, o Objective, row Row) []float64 {
+	t.Helper()
+	var out []float64
+	for i := range row.PolicyMask {
+		one := Row{PolicyMask: []bool{true}, OldLogP: row.OldLogP[i : i+1], RefLogP: row.RefLogP[i : i+1], TokenFields: map[string][]float64{}}
+		for name, values := range row.TokenFields {
+			one.TokenFields[name] = values[i : i+1]
+		}
+		out = append(out, eval(t, o, one).Loss)
+	}
+	return out
+}
+
+func TestVectorKLInReward(t *testing.T) {
+	f := vectors.Load(t, "search-r1", "kl_in_reward")
+	d := Sub(OldLogP(), RefLogP())
+	r := Neg(d)
+	kinds := map[string]Expr{
+		"kl": d, "abs": Abs(d), "mse": Mul(Const(.5), Square(d)), "low_var_kl": Clip(Sub(Sub(Exp(r), r), Const(1)), -10, 10),
+	}
+	for _, c := range f.Cases {
+		in := vectors.Decode[struct {
+			Old    [][]float64 `json:"old_log_probs"`
+			Ref    [][]float64 `json:"ref_log_prob"`
+			Scores [][]float64 `json:"token_level_scores"`
+			Mask   [][]int     `json:"info_mask"`
+			Beta   float64
+			KL     string
+		}](t, c.Input)
+		want := vectors.Decode[struct {
+			Rewards [][]float64   `json:"token_level_rewards"`
+			Mean    vectors.Float `json:"mean_kl"`
+		}](t, c.Want())
+		kl, known := kinds[in.KL]
+		if !known {
+			t.Fatalf("%s: estimator %q", c.ID, in.KL)
+		}
+		rewards := build(t, TrainsPolicy, TokenMean(Sub(Field("score", Token), Mul(Mul(Const(in.Beta), kl), Field("mask", Token))), MaskResponse), nil)
+		var rows []Row
+		for i := range in.Old {
+			row := Row{OldLogP: in.Old[i], RefLogP: in.Ref[i], PolicyMask: bools(in.Mask[i]),
+				TokenFields: map[string][]float64{"score": in.Scores[i], "mask": floats(in.Mask[i])}}
+			rows = append(rows, row)
+			nearAll(t, f.Tolerance, c.ID, "token_level_rewards", perToken(t, rewards, row), want.Rewards[i])
+		}
+		mean := build(t, TrainsPolicy, SequenceMean(kl, MaskPolicy), nil)
+		if !math.IsNaN(float64(want.Mean)) { // an empty row is NaN there, left out here
+			near(t, f.Tolerance, c.ID, "mean_kl", eval(t, mean, rows...).Loss, float64(want.Mean))
+		}
+	}
+}
+
+func TestVectorMaskedStatistics(t *testing.T) {
+	f := vectors.Load(t, "search-r1", "masked_stats")
+	x := Field("x", Token)
+	mean := TokenMean(x, MaskPolicy)
+	squares := Reduce(Square(Sub(x, mean)), Token, Scalar, Sum, MaskPolicy)
+	count := Reduce(Const(1), Token, Scalar, Sum, MaskPolicy)
+	biased, unbiased := Div(squares, count), Div(squares, Sub(count, Const(1)))
+	for _, c := range f.Cases {
+		in := vectors.Decode[struct {
+			Values [][]float64
+			Mask   [][]int
+		}](t, c.Input)
+		var want map[string]any
+		if err := json.Unmarshal(c.Want(), &want); err != nil {
+			t.Fatal(err)
+		}
+		var rows []Row
+		for i := range in.Values {
+			rows = append(rows, Row{PolicyMask: bools(in.Mask[i]), TokenFields: map[string][]float64{"x": in.Values[i]}})
+		}
+		for name, e := range map[string]Expr{"mean": mean, "var_biased": biased, "var_unbiased": unbiased} {
+			if w, finite := want[name].(float64); finite { // NaN and errors stand for too few elements
+				near(t, f.Tolerance, c.ID, name, eval(t, build(t, TrainsPolicy, e, nil), rows...).Loss, w)
+			}
+		}
+		perRow, _ := want["mean_per_row"].([]any)
+		for i, w := range perRow {
+			if w, finite := w.(float64); finite {
+				near(t, f.Tolerance, c.ID, "mean_per_row", eval(t, build(t, TrainsPolicy, mean, nil), rows[i]).Loss, w)
+			}
+		}
+	}
 }

@@ -36,7 +36,7 @@ func Call(ctx context.Context, calls []sdk.Call, excludeSeen bool, search Search
 	var exclude [][]string
 	var at []int
 	for i, c := range calls {
-		query, problem := query(c.Arguments)
+		query, problem := readQuery(c.Arguments)
 		if problem != "" {
 			out.Results[i].Error = problem
 			continue
@@ -62,7 +62,7 @@ func Call(ctx context.Context, calls []sdk.Call, excludeSeen bool, search Search
 	return out, nil
 }
 
-func query(arguments map[string]any) (query, problem string) {
+func readQuery(arguments map[string]any) (query, problem string) {
 	value, given := arguments["query"]
 	if !given {
 		if len(arguments) == 0 {
