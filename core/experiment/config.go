@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -30,10 +31,12 @@ type Run struct {
 	Tools map[string]*Tool `json:"tools"`
 	// Agent is the experiment's; stages and evaluations hold theirs merged over it.
 	Agent *Agent `json:"-"`
-	// Agents holds every agent block of the study by label: what an algorithm may name in a rollout.
+	// Agents are further agents by the name that an algorithm gives in a rollout.
 	Agents map[string]*Agent `json:"agents,omitempty"`
+	// Sampling is the experiment's; stages and evaluations hold theirs merged over it.
+	Sampling Sampling `json:"-"`
 	// Deterministic asks for runs that repeat bit for bit; nil leaves it to the backend.
-	Deterministic *bool `json:"deterministic,omitempty"`
+	Deterministic *bool `json:"-"`
 
 	Stages      []*Stage      `json:"stages"`
 	Evaluations []*Evaluation `json:"-"`
@@ -48,6 +51,14 @@ type Run struct {
 	Indexes      map[string]*Index   `json:"-"`
 	Datasets     map[string]*Dataset `json:"-"`
 	PolicyBlocks map[string]*Policy  `json:"-"`
+}
+
+// File is the absolute form of a path as written.
+func (r *Run) File(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(r.Root, path)
 }
 
 // Policy is a language model: exactly one of Path, Builtin, Init and Endpoint.
@@ -117,8 +128,9 @@ type Tool struct {
 }
 
 // Plugin is a configured plugin. Values hold every attribute of its schema that has a value, defaults expanded:
-// string, bool, float64, int64 for whole-number attributes, []any, map[string]any (maps and nested single blocks),
-// []any of map[string]any for repeated blocks, and [schema.Ref] for references.
+// string, bool, float64 (whole numbers too), []any, map[string]any (maps and nested single blocks), []any of
+// map[string]any for repeated blocks (labels under "labels"), and [schema.Ref] for references. A nested block that is
+// not written is absent.
 type Plugin struct {
 	Kind   sdk.Kind
 	Label  string // as written: the plugin's name, or pack/name
@@ -405,8 +417,8 @@ type Evaluation struct {
 
 // AnswerWith lets another policy write the answer from what was found.
 type AnswerWith struct {
-	Policy string `json:"policy"` // role
-	Agent  *Agent `json:"agent"`
+	Policy *Policy `json:"policy"`
+	Agent  *Agent  `json:"agent"`
 }
 
 // Guard watches the metrics of training steps.
@@ -417,6 +429,16 @@ type Guard struct {
 	Range  hcl.Range   `json:"-"`
 }
 
+// Values of [Guard.Action].
+const (
+	ActionWarn       = "warn"       // say so and go on
+	ActionCheckpoint = "checkpoint" // write a checkpoint and go on
+	ActionStop       = "stop"       // end the run; the study goes on
+)
+
+// DefaultMetrics are those of an evaluation that names none.
+var DefaultMetrics = []string{"em", "f1", "evidence_any", "evidence_all", "searches", "unnecessary_searches", "policy_tokens"}
+
 // Checkpoint says when the state is written and which state is evaluated in the end.
 type Checkpoint struct {
 	Every  int // training steps over all stages; 0: at the end of each stage only
@@ -426,10 +448,16 @@ type Checkpoint struct {
 
 // Select names the checkpoint that final figures come from.
 type Select struct {
-	Kind       string // last or best
+	Kind       string // SelectLast or SelectBest
 	Evaluation string // of best
 	Metric     string
 }
+
+// Kinds of [Select].
+const (
+	SelectLast = "last"
+	SelectBest = "best"
+)
 
 // Runtime are settings that change no result beyond rounding.
 type Runtime struct {

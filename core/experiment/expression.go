@@ -15,17 +15,17 @@ import (
 
 // Expression is evaluated while the run goes on: per episode (total, turn_total) or per training step (when).
 type Expression struct {
-	expr  hclsyntax.Expression
-	frame *frame
+	expr  hclsyntax.Expression // parsed from text
+	frame *frame               // functions only
 	text  string
-	scope scope
+	at    hcl.Range
 }
 
 // Text is the expression with all that is known filled in. Equal expressions have equal texts whatever their layout.
 func (x *Expression) Text() string { return x.text }
 
 // Range is where the expression is written.
-func (x *Expression) Range() hcl.Range { return x.expr.Range() }
+func (x *Expression) Range() hcl.Range { return x.at }
 
 // MarshalText gives [Expression.Text].
 func (x *Expression) MarshalText() ([]byte, error) { return []byte(x.text), nil }
@@ -118,7 +118,13 @@ func newExpression(expr hclsyntax.Expression, f *frame, s scope, result cty.Type
 			return nil, hcl.Diagnostics{errorAt(expr.Range().Ptr(), "Invalid expression", "%v, on a sample with %s.", err, s.describe())}
 		}
 	}
-	return &Expression{expr: expr, frame: f, text: text, scope: s}, nil
+	return parseExpression(text, expr.Range(), f.deferred)
+}
+
+// parseExpression makes an expression of its canonical text, so that what is evaluated is what identifies the run.
+func parseExpression(text string, at hcl.Range, f *frame) (*Expression, hcl.Diagnostics) {
+	expr, diags := hclsyntax.ParseExpression([]byte(text), at.Filename, at.Start)
+	return &Expression{expr: expr, frame: f, text: text, at: at}, diags
 }
 
 func numberOf(v cty.Value) (float64, error) {

@@ -14,8 +14,10 @@ import (
 // frame is what is known when a study is read: var, local, seed and functions. What refers to nothing else is static;
 // everything else in a template or expression is known only while the run goes on.
 type frame struct {
-	ctx   *hcl.EvalContext
-	roots map[string]bool
+	ctx      *hcl.EvalContext
+	roots    map[string]bool
+	dir      string // that file() is relative to
+	deferred *frame // functions alone: what is left when static parts have become values
 }
 
 func (f *frame) static(expr hclsyntax.Expression) bool {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -18,10 +19,10 @@ type Piece struct {
 
 // Template is a text of an agent with places for values.
 type Template struct {
-	expr   hclsyntax.Expression
-	frame  *frame
+	expr   hclsyntax.Expression // parsed from source, so that what is evaluated is what identifies the run
+	frame  *frame               // functions only
 	source string
-	scope  scope
+	at     hcl.Range
 }
 
 // Source is the template as the inside of an HCL quoted string, with all that is known filled in. Equal templates have
@@ -29,7 +30,7 @@ type Template struct {
 func (t *Template) Source() string { return t.source }
 
 // Range is where the template is written.
-func (t *Template) Range() hcl.Range { return t.expr.Range() }
+func (t *Template) Range() hcl.Range { return t.at }
 
 // MarshalText gives [Template.Source].
 func (t *Template) MarshalText() ([]byte, error) { return []byte(t.source), nil }
@@ -39,7 +40,7 @@ func (t *Template) MarshalText() ([]byte, error) { return []byte(t.source), nil 
 func (t *Template) Render(vars map[string]any) ([]Piece, error) {
 	values, err := scopeValues(vars)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.Range(), err)
+		return nil, fmt.Errorf("%s: %w", place(t.at), err)
 	}
 	ctx := t.frame.ctx.NewChild()
 	ctx.Variables = values
@@ -198,14 +199,14 @@ func newTemplate(expr hclsyntax.Expression, f *frame, s scope) (*Template, hcl.D
 		if diags.HasErrors() {
 			return nil, diags
 		}
-		if v.IsNull() {
+		if v.IsNull() || !v.IsKnown() {
 			return nil, nil
 		}
 		if v.Type() != cty.String {
 			return nil, hcl.Diagnostics{errorAt(inner.Range().Ptr(), "Invalid text", "A text is required, got %s.", friendly(v))}
 		}
 		name, start := inner.Range().Filename, inner.Range().Start
-		if file := fileArgument(inner, f.ctx); file != "" {
+		if file := fileArgument(inner, f); file != "" {
 			name, start = file, hcl.InitialPos
 		}
 		parsed, diags := hclsyntax.ParseTemplate([]byte(v.AsString()), name, start)
@@ -219,13 +220,11 @@ func newTemplate(expr hclsyntax.Expression, f *frame, s scope) (*Template, hcl.D
 		}
 		inner = parsed
 	}
-	t := &Template{expr: inner, frame: f, scope: s}
 	p := &printer{frame: f}
 	p.parts(inner)
 	if p.diags.HasErrors() {
 		return nil, p.diags
 	}
-	t.source = p.out.String()
 	diags := s.check(inner, f)
 	if diags.HasErrors() {
 		return nil, diags
@@ -234,18 +233,23 @@ func newTemplate(expr hclsyntax.Expression, f *frame, s scope) (*Template, hcl.D
 	ctx := f.ctx.NewChild()
 	ctx.Variables = s.sample
 	r.walk(inner, ctx)
-	return t, append(diags, r.diags...)
+	if r.diags.HasErrors() {
+		return nil, r.diags
+	}
+	source := p.out.String()
+	compiled, diags := hclsyntax.ParseExpression([]byte(`"`+source+`"`), inner.Range().Filename, inner.Range().Start)
+	return &Template{expr: compiled, frame: f.deferred, source: source, at: inner.Range()}, diags
 }
 
 // fileArgument is the file that a call of file() reads, as diagnostics name it.
-func fileArgument(expr hclsyntax.Expression, ctx *hcl.EvalContext) string {
+func fileArgument(expr hclsyntax.Expression, f *frame) string {
 	call, ok := expr.(*hclsyntax.FunctionCallExpr)
 	if !ok || call.Name != "file" || len(call.Args) != 1 {
 		return ""
 	}
-	v, diags := call.Args[0].Value(ctx)
-	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+	v, diags := call.Args[0].Value(f.ctx)
+	if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
 		return ""
 	}
-	return v.AsString()
+	return filepath.Join(f.dir, v.AsString())
 }

@@ -1,0 +1,142 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// functions are those of every study: pure ones of the cty library. There is no clock, randomness or environment.
+func functions() map[string]function.Function {
+	return map[string]function.Function{
+		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "int": stdlib.IntFunc, "log": stdlib.LogFunc,
+		"pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "max": stdlib.MaxFunc, "min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc,
+		"chomp": stdlib.ChompFunc, "chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc,
+		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "csvdecode": stdlib.CSVDecodeFunc,
+		"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "format": stdlib.FormatFunc,
+		"formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc, "index": stdlib.IndexFunc, "join": stdlib.JoinFunc,
+		"jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc,
+		"lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc, "range": stdlib.RangeFunc,
+		"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "regexreplace": stdlib.RegexReplaceFunc, "replace": stdlib.ReplaceFunc,
+		"reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc, "setproduct": stdlib.SetProductFunc,
+		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc,
+		"split": stdlib.SplitFunc, "strlen": stdlib.StrlenFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc,
+		"title": stdlib.TitleFunc, "tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
+		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc,
+		"upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+		"metric": metricFunction(), "best": bestFunction(),
+	}
+}
+
+// Metric names a number of an evaluation.
+type Metric struct{ Evaluation, Metric string }
+
+func (m Metric) String() string { return m.Evaluation + "/" + m.Metric }
+
+var (
+	metricType = cty.Capsule("metric", reflect.TypeFor[Metric]())
+	selectType = cty.Capsule("best", reflect.TypeFor[Select]())
+)
+
+func twoTexts() []function.Parameter {
+	return []function.Parameter{{Name: "evaluation", Type: cty.String}, {Name: "metric", Type: cty.String}}
+}
+
+func metricFunction() function.Function {
+	return function.New(&function.Spec{
+		Params: twoTexts(), Type: function.StaticReturnType(metricType),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.CapsuleVal(metricType, &Metric{args[0].AsString(), args[1].AsString()}), nil
+		},
+	})
+}
+
+func bestFunction() function.Function {
+	return function.New(&function.Spec{
+		Params: twoTexts(), Type: function.StaticReturnType(selectType),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.CapsuleVal(selectType, &Select{Kind: SelectBest, Evaluation: args[0].AsString(), Metric: args[1].AsString()}), nil
+		},
+	})
+}
+
+// maxTextFile bounds what file() reads: prompts, not data.
+const maxTextFile = 1 << 20
+
+// fileFunction reads texts relative to the folder dir of the calling file, only below one of the study's roots.
+func (s *Study) fileFunction(dir string) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "path", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			text, err := s.readText(dir, args[0].AsString())
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			return cty.StringVal(text), nil
+		},
+	})
+}
+
+func (s *Study) readText(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
+	if filepath.IsAbs(name) {
+		return "", fmt.Errorf("%s is an absolute path; a study reads texts only from its own folder and those of the files it includes", name)
+	}
+	if text, ok := s.texts[path]; ok {
+		return text, nil
+	}
+	for _, root := range s.roots {
+		rel, err := filepath.Rel(root, path)
+		if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+			continue
+		}
+		text, err := readBelow(root, rel)
+		if err != nil {
+			return "", err
+		}
+		s.texts[path] = text
+		return text, nil
+	}
+	return "", fmt.Errorf("%s is outside the study; texts are read only from its own folder and those of the files it includes", name)
+}
+
+func readBelow(root, rel string) (string, error) {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	info, err := r.Stat(rel)
+	if err != nil {
+		return "", fmt.Errorf("read text: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("read text: %s is not a regular file", rel)
+	}
+	f, err := r.Open(rel)
+	if err != nil {
+		return "", fmt.Errorf("read text: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxTextFile+1))
+	if err != nil {
+		return "", fmt.Errorf("read text: %w", err)
+	}
+	if len(data) > maxTextFile {
+		return "", fmt.Errorf("read text: %s is larger than %d bytes", rel, maxTextFile)
+	}
+	if !utf8.Valid(data) {
+		return "", fmt.Errorf("read text: %s is not valid UTF-8", rel)
+	}
+	return string(data), nil
+}
