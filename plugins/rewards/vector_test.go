@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -225,4 +226,35 @@ func anySlice(s []string) []any {
 		out = append(out, v)
 	}
 	return out
+}
+
+// The four expert responses that the release seeds with find one of their two gold documents each, so they earn 0.75.
+// That is why an expert's reward is set and not computed.
+func TestReleasedExpertsEarnThreeQuarters(t *testing.T) {
+	data, err := os.ReadFile(vectors.Shared(t, "data", "david_grpo_hotpot_warmup.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		var row struct {
+			Answers  []string
+			Titles   []any  `json:"gold_titles"`
+			Response string `json:"gold_response"`
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		q := episode.Question{Answers: row.Answers, Gold: titlesOf(row.Titles)}
+		gates := score(t, "david-gates", nil, row.Response, nil, q, false)
+		coverage := score(t, "evidence-coverage", map[string]any{"match": "text"}, row.Response, nil, q, false)
+		outcome := score(t, "david-outcome", nil, row.Response, nil, q, false)
+		if gates.Value != 1 || coverage.Value != .5 || outcome.Value != 1 {
+			t.Errorf("row %d: gates %v, coverage %v, outcome %v", rows, gates.Components, coverage.Value, outcome.Value)
+		}
+		rows++
+	}
+	if rows != 4 {
+		t.Errorf("%d rows", rows)
+	}
 }

@@ -30,3 +30,10 @@ func Decode[T any](t testing.TB, raw json.RawMessage) T {
 	t.Helper()
 	return vectors.Decode[T](t, raw)
 }
+
+// Shared gives the path of a file under the folder of real data that FORAGE_SHARED names (by default "shared" beside the
+// module root), and skips the test where it is absent.
+func Shared(t testing.TB, elem ...string) string {
+	t.Helper()
+	return vectors.Shared(t, elem...)
+}
