@@ -1,0 +1,41 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/sdktest"
+	"github.com/forage-rl/forage/plugins/algorithms/davidgrpo"
+	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
+	"github.com/forage-rl/forage/plugins/algorithms/sft"
+)
+
+// experts gives an expert episode for each question of the harness.
+func experts() []episode.Episode {
+	var out []episode.Episode
+	documents := sdktest.Documents()
+	for i, q := range sdktest.Questions() {
+		out = append(out, sdktest.NewEpisode("expert-"+q.ID, q).Search("I look", q.Gold[0].Title, documents[i]).
+			Answer(q.Answers[0]).Origin(episode.OriginExpert).Episode())
+	}
+	return out
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("sft", func(t *testing.T) {
+		sdktest.TestAlgorithm(t, sft.Plugin(),
+			sdktest.AlgorithmCase{Name: "defaults", Experts: experts()},
+			sdktest.AlgorithmCase{Name: "some experts", Experts: experts()[:2], Values: map[string]any{"missing_expert": "skip", "aggregation": "sequence_mean"}})
+	})
+	t.Run("search-r1", func(t *testing.T) {
+		sdktest.TestAlgorithm(t, searchr1.Plugin(),
+			sdktest.AlgorithmCase{Name: "defaults"},
+			sdktest.AlgorithmCase{Name: "without reference", Values: map[string]any{"kl": map[string]any{"kind": "none"}, "group_size": 1, "updates": 3}})
+	})
+	t.Run("david-grpo", func(t *testing.T) {
+		sdktest.TestAlgorithm(t, davidgrpo.Plugin(),
+			sdktest.AlgorithmCase{Name: "main"},
+			sdktest.AlgorithmCase{Name: "main, never content", Values: map[string]any{"full_reward": 2, "loss": "c1"}},
+			sdktest.AlgorithmCase{Name: "seed", Experts: experts(), Values: map[string]any{"phase": "seed", "expert": map[string]any{"insert": "always"}}})
+	})
+}
