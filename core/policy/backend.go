@@ -17,7 +17,8 @@ type Backend struct {
 	spec   string
 	fused  bool // the engine has the fused dense, activation and attention operations
 
-	hostMemory bool // tensors lie in memory that the program may read and write in place
+	hostMemory  bool // tensors lie in memory that the program may read and write in place
+	dearCompile bool // compiling a graph takes much longer than running it
 }
 
 // DefaultBackend is what [OpenBackend] opens for the empty name: the Go backend with one executor per core.
@@ -48,7 +49,7 @@ func OpenBackend(spec string) (*Backend, error) {
 	ops := engine.Capabilities().Operations
 	return &Backend{
 		engine: engine,
-		spec:   spec, hostMemory: name == gobackend.BackendName,
+		spec:   spec, hostMemory: name == gobackend.BackendName, dearCompile: name != gobackend.BackendName,
 		fused: ops[compute.OpTypeFusedDense] && ops[compute.OpTypeFusedDenseVJP] && ops[compute.OpTypeFusedActivation] &&
 			ops[compute.OpTypeFusedActivationVJP] && ops[compute.OpTypeFusedScaledDotProductAttention],
 	}, nil

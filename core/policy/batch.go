@@ -5,26 +5,20 @@ import (
 	"slices"
 )
 
-// Sizes of batches are rounded up to few values, so that few graphs are compiled.
-
-// bucket rounds n up to the next number of the form 2^k·{4,5,6,7}/4 (at most a quarter too many), or of the form 2^k
-// where compiling is dear; at least least.
-func bucket(n, least int, coarse bool) int {
-	if n <= least {
-		return least
+// roundUp rounds a size of a batch up to a multiple of step, so that not every call compiles a graph of its own; where
+// compiling is dear, to step times a power of two.
+func roundUp(n, step int, dear bool) int {
+	if n <= step {
+		return step
 	}
-	power := least
-	for power*2 <= n {
-		power *= 2
+	if !dear {
+		return (n + step - 1) / step * step
 	}
-	if power == n {
-		return n
+	size := step
+	for size < n {
+		size *= 2
 	}
-	if coarse || power < 4 {
-		return power * 2
-	}
-	step := power / 4
-	return (n + step - 1) / step * step
+	return size
 }
 
 // commonPrefix counts the tokens at which a and b agree from the start.
@@ -51,7 +45,7 @@ type scored struct{ length, positions int }
 
 // split groups sequences of like length into micro-batches of about budget tokens, longest first. The order is a
 // function of the arguments alone. Sequences with nothing to score are left out.
-func split(list []scored, budget int, vocabulary int, coarse bool) []microBatch {
+func split(list []scored, budget int, vocabulary int, dear bool) []microBatch {
 	order := make([]int, 0, len(list))
 	for i, s := range list {
 		if s.positions > 0 {
@@ -59,26 +53,26 @@ func split(list []scored, budget int, vocabulary int, coarse bool) []microBatch 
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[b].length, list[a].length) })
-	return pack(order, list, budget, vocabulary, coarse)
+	return pack(order, list, budget, vocabulary, dear)
 }
 
 // pack cuts sequences, in the given order, into micro-batches. Logits are the largest values: their number is
 // bounded too.
-func pack(order []int, list []scored, budget, vocabulary int, coarse bool) []microBatch {
+func pack(order []int, list []scored, budget, vocabulary int, dear bool) []microBatch {
 	const mostLogits = 64 << 20
 	var out []microBatch
 	for at := 0; at < len(order); {
 		length, positions, end := 0, 0, at
 		for end < len(order) {
 			s := list[order[end]]
-			wider := max(length, bucket(s.length, 16, coarse))
+			wider := max(length, roundUp(s.length, 8, dear))
 			if end > at && (wider*(end-at+1) > budget || (positions+s.positions)*vocabulary > mostLogits) {
 				break
 			}
 			length, positions = wider, positions+s.positions
 			end++
 		}
-		out = append(out, microBatch{samples: order[at:end], rows: bucket(end-at, 1, coarse), length: length, selected: bucket(positions, 16, coarse)})
+		out = append(out, microBatch{samples: order[at:end], rows: roundUp(end-at, 1, dear), length: length, selected: roundUp(positions, 16, dear)})
 		at = end
 	}
 	return out

@@ -19,18 +19,30 @@ type programKey struct {
 
 // programs keeps the compiled graphs of a policy. Weights are always parameters of a graph, so a program is valid
 // for every version of the weights.
+//
+// Where compiling is cheap, only the last mostPrograms used are kept.
 type programs struct {
-	mu   sync.Mutex
-	byID map[programKey]*graph.Graph
+	mu    sync.Mutex
+	byID  map[programKey]*program
+	clock uint64
 }
+
+type program struct {
+	graph *graph.Graph
+	last  uint64
+}
+
+const mostPrograms = 128
 
 // get gives the program of that key, building it at the first call. build makes the parameters in the order in which
 // run takes the values.
 func (ps *programs) get(b *Backend, key programKey, build func(g *graph.Graph) []*graph.Node) (*graph.Graph, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if g, ok := ps.byID[key]; ok {
-		return g, nil
+	ps.clock++
+	if p, ok := ps.byID[key]; ok {
+		p.last = ps.clock
+		return p.graph, nil
 	}
 	var g *graph.Graph
 	err := exceptions.TryCatch[error](func() {
@@ -43,17 +55,27 @@ func (ps *programs) get(b *Backend, key programKey, build func(g *graph.Graph) [
 		return nil, fmt.Errorf("compile %s%v: %w", key.kind, key.sizes, err)
 	}
 	if ps.byID == nil {
-		ps.byID = map[programKey]*graph.Graph{}
+		ps.byID = map[programKey]*program{}
 	}
-	ps.byID[key] = g
+	if len(ps.byID) >= mostPrograms && !b.dearCompile {
+		oldest := key
+		for k, p := range ps.byID {
+			if oldest == key || p.last < ps.byID[oldest].last {
+				oldest = k
+			}
+		}
+		// Not finalized: another goroutine may be running it. Nothing but Go memory hangs on it.
+		delete(ps.byID, oldest)
+	}
+	ps.byID[key] = &program{graph: g, last: ps.clock}
 	return g, nil
 }
 
 func (ps *programs) close() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	for _, g := range ps.byID {
-		g.Finalize()
+	for _, p := range ps.byID {
+		p.graph.Finalize()
 	}
 	ps.byID = nil
 }

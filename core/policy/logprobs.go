@@ -84,7 +84,7 @@ func (p *Policy) score(ctx context.Context, weights *weightSet, seqs []Sequence,
 	for i := range all {
 		all[i] = int32(i)
 	}
-	for _, b := range split(list, batchTokens, p.model.config.VocabSize, !p.model.fused) {
+	for _, b := range split(list, batchTokens, p.model.config.VocabSize, p.backend.dearCompile) {
 		if err := checkContext(ctx); err != nil {
 			return nil, nil, err
 		}

@@ -117,8 +117,8 @@ func (r *sampling) place() error {
 			stay = append(stay, slot)
 		}
 	}
-	coarse := !r.p.model.fused
-	most := bucket(r.maxRows, 1, coarse)
+	dear := r.p.backend.dearCompile
+	most := slotCount(r.maxRows, dear)
 	for len(stay)+len(asked) > most {
 		oldest := 0
 		for i, slot := range stay {
@@ -128,7 +128,7 @@ func (r *sampling) place() error {
 		}
 		stay = append(stay[:oldest], stay[oldest+1:]...)
 	}
-	count := bucket(len(stay)+len(asked), 1, coarse)
+	count := slotCount(len(stay)+len(asked), dear)
 	if count < len(r.slots) && 2*count > len(r.slots) {
 		count = len(r.slots) // not worth moving
 	}
@@ -335,9 +335,9 @@ func (r *sampling) prefillWave(wave []piece) error {
 		total += p.to - p.from
 		width = max(width, p.to-p.from)
 	}
-	coarse := !m.fused
-	n := bucket(total, 16, coarse)
-	width = bucket(width, 1, true)
+	dear := r.p.backend.dearCompile
+	n := roundUp(total, 16, dear)
+	width = roundUp(width, 4, dear)
 	tokens, positions := make([]int32, n), make([]int32, n)
 	for i := range positions {
 		positions[i] = int32(r.length)
@@ -383,9 +383,18 @@ func (r *sampling) prefillWave(wave []piece) error {
 func (s *Session) cacheLength(need, slots int) int {
 	const small = 64 << 20 // bytes
 	m, c := s.p.model, s.p.model.config
-	full := bucket(s.maxTokens, 16, !m.fused)
+	full := roundUp(s.maxTokens, 8, s.p.backend.dearCompile)
 	if m.fused && slots*c.Layers*2*c.KVHeads*c.HeadDim*full*4 <= small {
 		return full
 	}
-	return min(bucket(need, 16, !m.fused), full)
+	// A quarter more, so that the next turn does not outgrow it at once.
+	return min(roundUp(need+need/4, 8, s.p.backend.dearCompile), full)
+}
+
+// slotCount rounds a number of rows up.
+func slotCount(rows int, dear bool) int {
+	if rows < 8 {
+		return roundUp(rows, 1, dear)
+	}
+	return roundUp(rows, 8, dear)
 }

@@ -229,7 +229,7 @@ func (u *updating) scoreRows(ctx context.Context, weights *weightSet, samples []
 	for k, i := range samples {
 		seqs[k] = u.seqs[i]
 	}
-	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, !u.p.model.fused) {
+	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, u.p.backend.dearCompile) {
 		if err := checkContext(ctx); err != nil {
 			return err
 		}

@@ -100,14 +100,14 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 		}
 		lb.weights = plan.coefficients(lb.structure)
 	}
-	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, !u.p.model.fused) {
+	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, u.p.backend.dearCompile) {
 		if err := checkContext(ctx); err != nil {
 			return fail(err)
 		}
 		lb.rows = b.samples
 		lb.sizes = lossSizes{tokens: b.selected, rows: b.rows}
 		if plan.usesLevel(objective.Turn) {
-			lb.sizes.turns = bucket(lb.structure.turnCount(b.samples), 4, !u.p.model.fused)
+			lb.sizes.turns = roundUp(lb.structure.turnCount(b.samples), 4, u.p.backend.dearCompile)
 		}
 		flats, next, err := u.microBatch(weights, grads, plan, b, seqs, &lb)
 		if err != nil {
