@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -112,8 +111,13 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 		}
 		done.episodes = append(done.episodes, episodes...)
 	}
-	done.metrics, done.questions, err = measure(done.episodes, asked)
-	return done, err
+	if done.metrics, done.questions, err = measure(done.episodes, asked); err != nil {
+		return none, err
+	}
+	if r.Progress != nil {
+		r.Progress(Progress{Phase: Evaluated + " " + e.Name, Step: r.state.Global, Of: r.steps(), Metrics: done.metrics})
+	}
+	return done, nil
 }
 
 // measure scores episodes and averages the samples of each question.
@@ -242,6 +246,10 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 	if err != nil {
 		return record.Evaluation{}, err
 	}
+	key, err := evaluationKey(r.config, e, checkpointDigest)
+	if err != nil {
+		return record.Evaluation{}, err
+	}
 	path, err := r.Dir.WriteQuestions(e.Name, done.questions)
 	if err != nil {
 		return record.Evaluation{}, err
@@ -251,19 +259,19 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 		return record.Evaluation{}, err
 	}
 	return record.Evaluation{
-		Name: e.Name, Key: evaluationKey(e, checkpointDigest), DatasetDigest: data.digest, N: len(done.questions),
+		Name: e.Name, Key: key, DatasetDigest: data.digest, N: len(done.questions),
 		Metrics: done.metrics, Questions: path,
 	}, nil
 }
 
 // evaluationKey identifies an evaluation: the checkpoint and all that decides what is asked and how.
-func evaluationKey(e *experiment.Evaluation, checkpointDigest string) string {
-	config, err := json.Marshal(e)
+func evaluationKey(config *experiment.Run, e *experiment.Evaluation, checkpointDigest string) (string, error) {
+	canonical, err := e.Canonical(config)
 	if err != nil {
-		config = []byte(err.Error()) // resolved configurations are plain data
+		return "", fmt.Errorf("evaluation %q: %w", e.Name, err)
 	}
-	sum := sha256.Sum256(append([]byte(checkpointDigest), config...))
-	return hex.EncodeToString(sum[:])[:16]
+	sum := sha256.Sum256(append([]byte(checkpointDigest), canonical...))
+	return hex.EncodeToString(sum[:])[:16], nil
 }
 
 // episodeMetrics are the means over a step's sampled episodes. Continuations that the algorithm threw away count too:

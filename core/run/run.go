@@ -38,15 +38,18 @@ type Options struct {
 	Started func(attempt, step int) error
 }
 
+// Evaluated begins the phase that tells what an evaluation gave.
+const Evaluated = "evaluated"
+
 // Progress tells how far a run is.
 type Progress struct {
-	Phase   string // what it is doing: "reading …", "training", "evaluating dev"
+	Phase   string // what it is doing: "reading …", "training", "evaluating dev"; "evaluated dev" has the evaluation's metrics
 	Stage   string
 	Step    int // training steps done, over all stages
 	Of      int
 	Done    int // within the phase, of Total; 0 of 0 where there is nothing to count
 	Total   int
-	Metrics map[string]float64 // of the last step, after it
+	Metrics map[string]float64 // of the last step, after it, or of an evaluation
 }
 
 // StaleError says that what a run depends on has changed since it began.
@@ -107,10 +110,7 @@ func Execute(ctx context.Context, o Options) (result record.Result, err error) {
 	if err := record.RemoveTemp(o.Dir.Dir); err != nil {
 		return result, fmt.Errorf("run %s: %w", o.ID, err)
 	}
-	r := &runner{Options: o, config: o.Config, log: o.Logger, rows: rows, started: time.Now(), evals: map[string]evaluated{}}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
+	r := newRunner(o)
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.open(ctx); err != nil {
 		return result, fmt.Errorf("run %s: %w", o.ID, err)
@@ -123,6 +123,14 @@ func Execute(ctx context.Context, o Options) (result record.Result, err error) {
 		return result, fmt.Errorf("run %s: %w", o.ID, err)
 	}
 	return result, nil
+}
+
+func newRunner(o Options) *runner {
+	r := &runner{Options: o, config: o.Config, log: o.Logger, rows: rows, started: time.Now(), evals: map[string]evaluated{}}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	return r
 }
 
 // report tells the progress.
