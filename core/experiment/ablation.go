@@ -162,7 +162,7 @@ func (s *Study) alone(name string) (*Ablation, hcl.Diagnostics) {
 	if r.has("seeds") {
 		a.Seeds = c.seeds(r)
 	}
-	return a, tidy(c.diags)
+	return a, Tidy(c.diags)
 }
 
 func (c *resolver) seeds(r *reader) []int64 {

@@ -84,5 +84,5 @@ func (s *Study) Unused() hcl.Diagnostics {
 			report(kind+"."+label, n.def)
 		}
 	}
-	return tidy(diags)
+	return Tidy(diags)
 }

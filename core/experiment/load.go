@@ -107,7 +107,7 @@ func Load(ctx context.Context, path string, inputs Inputs, source SchemaSource) 
 			s.Ablations = append(s.Ablations, a)
 		}
 	}
-	return s, tidy(diags)
+	return s, Tidy(diags)
 }
 
 // locate finds the study's own files.
@@ -353,8 +353,8 @@ func (s *Study) collectArtefacts(order []*node) {
 	}
 }
 
-// tidy sorts diagnostics by place and drops repetitions.
-func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
+// Tidy sorts diagnostics by place and drops repetitions.
+func Tidy(diags hcl.Diagnostics) hcl.Diagnostics {
 	type key struct{ place, summary, detail string }
 	seen := map[key]bool{}
 	var out hcl.Diagnostics

@@ -30,7 +30,7 @@ func (s *Study) Resolve(a *Ablation, arm *Arm, values map[string]AxisValue, seed
 		n = c.apply(n, x, v)
 	}
 	c.experiment(n)
-	return run, tidy(c.diags)
+	return run, Tidy(c.diags)
 }
 
 // armNode merges experiment, set and arm, once.

@@ -1,0 +1,645 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/forage-rl/forage/core/sdk/schema"
+)
+
+// Format lays out HCL in the canonical style, comments kept.
+func Format(source []byte) []byte { return hclwrite.Format(source) }
+
+// HCL writes the run as a study of its own: one file, everything filled in, no references to other files but data.
+// Loading it gives a run of the same identity.
+func (r *Run) HCL() []byte {
+	w := &writer{run: r, agents: map[string]string{}, labels: map[string]string{}}
+	w.line("# The resolved configuration of one run, written by forage. It can be run again as it is.")
+	w.open("study")
+	w.attr("name", quote(r.Study))
+	w.attr("root", quote(r.Root))
+	w.close()
+	w.shared()
+	w.experiment()
+	return hclwrite.Format([]byte(w.agentBlocks.String() + w.out.String()))
+}
+
+type writer struct {
+	run         *Run
+	out         strings.Builder
+	agentBlocks strings.Builder
+	agents      map[string]string // JSON of an agent → its label
+	labels      map[string]string // handle → label
+}
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(&w.out, format+"\n", args...) }
+
+func (w *writer) open(header string) { w.line("%s {", header) }
+
+func (w *writer) close() { w.line("}\n") }
+
+func (w *writer) attr(name, value string) { w.line("%s = %s", name, value) }
+
+func (w *writer) text(name, value string) {
+	if value != "" {
+		w.attr(name, quote(value))
+	}
+}
+
+func (w *writer) whole(name string, value int) {
+	if value != 0 {
+		w.attr(name, fmt.Sprint(value))
+	}
+}
+
+func (w *writer) number(name string, value float64) { w.attr(name, formatNumber(value)) }
+
+func (w *writer) bool(name string, value bool) { w.attr(name, fmt.Sprint(value)) }
+
+func (w *writer) texts(name string, list []string) {
+	if list != nil {
+		w.attr(name, printTexts(list))
+	}
+}
+
+func printTexts(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = quote(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func numberList(list []float64) string {
+	texts := make([]string, len(list))
+	for i, f := range list {
+		texts[i] = formatNumber(f)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// ref is the reference to a shared block. One that an axis changed for a single use gets a name of its own.
+func (w *writer) ref(handle string) string {
+	kind, name, _ := strings.Cut(handle, ".")
+	if kind == "policies" {
+		return "policy.policies_" + name
+	}
+	return kind + "." + name
+}
+
+func (w *writer) header(handle string) string {
+	kind, name, _ := strings.Cut(w.ref(handle), ".")
+	return kind + " " + quote(name)
+}
+
+func (w *writer) shared() {
+	r := w.run
+	for _, h := range sortedKeys(r.Corpora) {
+		c := r.Corpora[h]
+		w.open(w.header(h))
+		w.text("path", c.Path)
+		w.text("builtin", c.Builtin)
+		if c.Builtin != "" {
+			w.attr("seed", fmt.Sprint(c.Seed))
+		}
+		w.world(c.World, false)
+		w.whole("limit", c.Limit)
+		w.close()
+	}
+	for _, h := range sortedKeys(r.Encoders) {
+		w.encoder(r.Encoders[h])
+	}
+	for _, h := range sortedKeys(r.Indexes) {
+		w.index(r.Indexes[h])
+	}
+	for _, h := range sortedKeys(r.Datasets) {
+		if d := r.Datasets[h]; !strings.HasPrefix(h, "artefact.") {
+			w.dataset(d)
+		}
+	}
+	for _, h := range sortedKeys(r.PolicyBlocks) {
+		w.policy(r.PolicyBlocks[h])
+	}
+	for _, name := range sortedKeys(r.Tools) {
+		w.tool(r.Tools[name], "tool "+quote(name))
+	}
+	for _, e := range r.Evaluations {
+		for _, name := range sortedKeys(e.Tools) {
+			if t := e.Tools[name]; t != r.Tools[name] {
+				w.tool(t, "tool "+quote(e.Name+"_"+name))
+			}
+		}
+	}
+}
+
+func (w *writer) world(v *World, stream bool) {
+	if v == nil {
+		return
+	}
+	w.open("world")
+	w.bool("two_token_names", v.TwoTokenNames)
+	if v.Mix != nil {
+		w.attr("mix", numberList(v.Mix))
+	}
+	if stream {
+		w.text("phase", v.Phase)
+		if v.FullShare != nil {
+			w.number("full_share", *v.FullShare)
+		}
+		if v.WrongQuery != nil {
+			w.number("wrong_query", *v.WrongQuery)
+		}
+		w.whole("per_world", v.PerWorld)
+	}
+	w.close()
+}
+
+func (w *writer) encoder(e *Encoder) {
+	w.open(w.header(e.Handle))
+	w.text("kind", e.Kind)
+	w.bool("normalize", e.Normalize)
+	if e.Kind == "hashed" {
+		w.whole("dimensions", e.Dimensions)
+		w.number("title_weight", e.TitleWeight)
+	} else {
+		w.text("path", e.Path)
+		w.text("pooling", e.Pooling)
+		w.attr("query_prefix", quote(e.QueryPrefix))
+		w.attr("passage_prefix", quote(e.PassagePrefix))
+		w.whole("max_length", e.MaxLength)
+		w.text("dtype", e.DType)
+		w.whole("batch", e.Batch)
+	}
+	w.close()
+}
+
+func (w *writer) index(x *Index) {
+	w.open(w.header(x.Handle))
+	w.attr("corpus", w.ref(x.Corpus.Handle))
+	if x.Encoder != nil {
+		w.attr("encoder", w.ref(x.Encoder.Handle))
+	}
+	w.text("unit", x.Unit)
+	switch {
+	case x.HNSW != nil:
+		w.open("hnsw")
+		w.whole("m", x.HNSW.M)
+		w.whole("ef_construction", x.HNSW.EfConstruction)
+		w.whole("ef_search", x.HNSW.EfSearch)
+		w.attr("seed", fmt.Sprint(x.HNSW.Seed))
+	case x.BM25 != nil:
+		w.open("bm25")
+		w.number("k1", x.BM25.K1)
+		w.number("b", x.BM25.B)
+	case x.Remote != nil:
+		w.open("remote " + quote(x.Remote.Kind))
+		w.text("table", x.Remote.Table)
+		w.text("dsn_env", x.Remote.DSNEnv)
+	default:
+		w.open("flat")
+	}
+	w.close()
+	w.close()
+}
+
+func (w *writer) dataset(d *Dataset) {
+	w.open(w.header(d.Handle))
+	w.text("path", d.Path)
+	w.text("builtin", d.Builtin)
+	if d.Artefact != "" {
+		w.attr("artefact", "artefact."+d.Artefact)
+	}
+	if d.Concat != nil {
+		var refs []string
+		for _, inner := range d.Concat {
+			refs = append(refs, w.ref(inner.Handle))
+		}
+		w.attr("concat", "["+strings.Join(refs, ", ")+"]")
+	}
+	w.text("split", d.Split)
+	w.text("format", d.Format)
+	w.whole("limit", d.Limit)
+	if d.Seed != nil {
+		w.attr("seed", fmt.Sprint(*d.Seed))
+	}
+	if d.Hops != nil {
+		w.attr("hops", strings.ReplaceAll(fmt.Sprint(d.Hops), " ", ", "))
+	}
+	w.text("gold_match", d.GoldMatch)
+	w.text("order", d.Order)
+	w.world(d.World, d.Split == "stream")
+	w.close()
+}
+
+func (w *writer) policy(p *Policy) {
+	w.open(w.header(p.Handle))
+	w.text("path", p.Path)
+	w.text("builtin", p.Builtin)
+	w.text("dtype", p.DType)
+	w.bool("frozen", p.Frozen)
+	w.whole("max_context", p.MaxContext)
+	if i := p.Init; i != nil {
+		w.open("init")
+		w.attr("seed", fmt.Sprint(i.Seed))
+		w.text("tokenizer", i.Tokenizer)
+		w.text("model_type", i.ModelType)
+		for _, size := range []struct {
+			name  string
+			value int
+		}{{"hidden_size", i.HiddenSize}, {"layers", i.Layers}, {"heads", i.Heads}, {"kv_heads", i.KVHeads}, {"head_dim", i.HeadDim},
+			{"intermediate_size", i.IntermediateSize}, {"vocab_size", i.VocabSize}, {"max_positions", i.MaxPositions}} {
+			w.whole(size.name, size.value)
+		}
+		w.number("rms_norm_eps", i.RMSNormEps)
+		w.number("rope_theta", i.RopeTheta)
+		w.bool("tied", i.Tied)
+		w.bool("qkv_bias", i.QKVBias)
+		w.bool("qk_norm", i.QKNorm)
+		w.number("final_norm", i.FinalNorm)
+		w.open("std_dev")
+		for _, part := range sortedKeys(i.StdDev) {
+			w.number(part, i.StdDev[part])
+		}
+		w.close()
+		w.close()
+	}
+	if e := p.Endpoint; e != nil {
+		w.open("endpoint")
+		w.text("url", e.URL)
+		w.text("model", e.Model)
+		w.text("key_env", e.KeyEnv)
+		w.close()
+	}
+	if l := p.LoRA; l != nil {
+		w.open("lora")
+		w.whole("rank", l.Rank)
+		w.number("alpha", l.Alpha)
+		w.number("dropout", l.Dropout)
+		w.texts("targets", l.Targets)
+		w.close()
+	}
+	w.close()
+}
+
+func (w *writer) tool(t *Tool, header string) {
+	w.open(header)
+	w.plugin(t.Retriever, "retriever")
+	w.close()
+}
+
+func (w *writer) plugin(p *Plugin, typ string) {
+	w.open(typ + " " + quote(p.Label))
+	w.values(p.Values, p.Info.Schema)
+	if p.Timeout != 0 || p.MaxInFlight != 0 || p.Replicas != 0 || p.Env != nil {
+		w.open("process")
+		if p.Timeout != 0 {
+			w.attr("timeout", quote(p.Timeout.String()))
+		}
+		w.whole("max_in_flight", p.MaxInFlight)
+		w.whole("replicas", p.Replicas)
+		w.texts("env", p.Env)
+		w.close()
+	}
+	w.close()
+}
+
+func (w *writer) values(values map[string]any, s schema.Schema) {
+	for _, a := range s.Attributes {
+		v, ok := values[a.Name]
+		if a.Sensitive && ok {
+			w.line("# %s is not written down; give it again to run this", a.Name)
+			continue
+		}
+		if ok {
+			w.attr(a.Name, w.value(v))
+		}
+	}
+	for _, b := range s.Blocks {
+		switch inner := values[b.Type].(type) {
+		case map[string]any:
+			w.open(b.Type)
+			w.values(inner, b.Schema)
+			w.close()
+		case []any:
+			for _, v := range inner {
+				fields, _ := v.(map[string]any)
+				header := b.Type
+				labels, _ := fields["labels"].([]any)
+				for _, l := range labels {
+					header += " " + w.value(l)
+				}
+				w.open(header)
+				w.values(fields, b.Schema)
+				w.close()
+			}
+		}
+	}
+}
+
+func (w *writer) value(v any) string {
+	switch v := v.(type) {
+	case schema.Ref:
+		return w.ref(v.Handle)
+	case string:
+		return quote(v)
+	case float64:
+		return formatNumber(v)
+	case []any:
+		items := make([]string, len(v))
+		for i, element := range v {
+			items[i] = w.value(element)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		var items []string
+		for _, key := range sortedKeys(v) {
+			items = append(items, quote(key)+" = "+w.value(v[key]))
+		}
+		return "{" + strings.Join(items, ", ") + "}"
+	}
+	return fmt.Sprint(v)
+}
+
+// agent gives the reference to an agent block, which is written at its first use.
+func (w *writer) agent(a *Agent) string {
+	data, err := json.Marshal(a)
+	if err != nil { // agents hold texts and numbers only
+		return "null"
+	}
+	if label, ok := w.agents[string(data)]; ok {
+		return "agent." + label
+	}
+	label := a.Name
+	if label == "" {
+		label = "agent"
+	}
+	taken := func(l string) bool {
+		for _, other := range w.agents {
+			if other == l {
+				return true
+			}
+		}
+		return false
+	}
+	for base, n := label, 2; taken(label); n++ {
+		label = fmt.Sprintf("%s_%d", base, n)
+	}
+	w.agents[string(data)] = label
+	inner := &writer{run: w.run}
+	inner.open("agent " + quote(label))
+	inner.agentBody(a)
+	inner.close()
+	w.agentBlocks.WriteString(inner.out.String())
+	return "agent." + label
+}
+
+func (w *writer) agentBody(a *Agent) {
+	w.bool("chat_template", a.ChatTemplate)
+	for _, t := range []struct {
+		name string
+		t    *Template
+	}{{"system", a.System}, {"user", a.User}, {"observation", a.Observation}, {"invalid", a.Invalid}, {"limit", a.Limit}} {
+		if t.t != nil {
+			w.attr(t.name, `"`+t.t.Source()+`"`)
+		}
+	}
+	w.whole("max_turns", a.MaxTurns)
+	w.whole("max_searches", a.MaxSearches)
+	w.text("on_budget", a.OnBudget)
+	w.text("first_action", a.FirstAction)
+	w.whole("max_prompt_tokens", a.MaxPromptTokens)
+	w.whole("max_response_tokens", a.MaxResponseTokens)
+	w.whole("max_observation_tokens", a.MaxObservationTokens)
+	w.text("tool", a.Tool)
+	w.texts("tools", a.Tools)
+	w.open("turn_tokens")
+	w.whole("first", a.TurnTokens.First)
+	w.whole("next", a.TurnTokens.Next)
+	w.whole("last", a.TurnTokens.Last)
+	w.close()
+	w.protocol(a.Protocol)
+}
+
+func (w *writer) pair(name string, p TagPair) {
+	w.attr(name, "{ open = "+quote(p.Open)+", close = "+quote(p.Close)+" }")
+}
+
+func (w *writer) protocol(p Protocol) {
+	w.open("protocol " + quote(p.Kind))
+	switch {
+	case p.Tags != nil:
+		t := p.Tags
+		w.pair("think", t.Think)
+		w.pair("call", t.Call)
+		w.pair("observation", t.Observation)
+		w.pair("answer", t.Answer)
+		w.bool("stop_at_answer", t.StopAtAnswer)
+		w.bool("calls_in_think", t.CallsInThink)
+		if t.Calls != nil {
+			w.line("calls = {")
+			for _, name := range sortedKeys(t.Calls) {
+				w.pair(name, t.Calls[name])
+			}
+			w.line("}")
+		}
+	case p.JSON != nil:
+		j := p.JSON
+		w.pair("think", j.Think)
+		w.pair("call", j.Call)
+		w.pair("observation", j.Observation)
+		w.pair("answer", j.Answer)
+		w.text("name_key", j.NameKey)
+		w.text("arguments_key", j.ArgsKey)
+		w.text("finish_tool", j.FinishTool)
+		w.text("finish_argument", j.FinishArg)
+	case p.Fields != nil:
+		f := p.Fields
+		w.pair("marker", f.Marker)
+		w.text("thought", f.Thought)
+		w.text("tool", f.Tool)
+		w.text("arguments", f.Arguments)
+		w.text("completed", f.Completed)
+		w.attr("finish_tool", quote(f.FinishTool))
+		w.text("finish_argument", f.FinishArg)
+	}
+	w.close()
+}
+
+func (w *writer) experiment() {
+	r := w.run
+	w.open("experiment " + quote(r.Arm))
+	w.attr("seeds", fmt.Sprintf("[%d]", r.Seed))
+	var policies, tools, agents []string
+	for _, role := range sortedKeys(r.Policies) {
+		policies = append(policies, role+" = "+w.ref(r.Policies[role].Handle))
+	}
+	w.attr("policies", "{ "+strings.Join(policies, ", ")+" }")
+	for _, name := range sortedKeys(r.Tools) {
+		tools = append(tools, name+" = tool."+name)
+	}
+	w.attr("tools", "{ "+strings.Join(tools, ", ")+" }")
+	for _, name := range sortedKeys(r.Agents) {
+		agents = append(agents, name+" = "+w.agent(r.Agents[name]))
+	}
+	if agents != nil {
+		w.attr("agents", "{ "+strings.Join(agents, ", ")+" }")
+	}
+	if r.Agent != nil {
+		w.attr("agent", w.agent(r.Agent))
+	}
+	if r.Deterministic != nil {
+		w.bool("deterministic", *r.Deterministic)
+	}
+	w.sampling(r.Sampling)
+	var stages []string
+	for _, s := range r.Stages {
+		stages = append(stages, s.Name)
+	}
+	if stages != nil {
+		w.texts("stages", stages)
+	}
+	for _, s := range r.Stages {
+		w.stage(s)
+	}
+	for _, e := range r.Evaluations {
+		w.evaluation(e)
+	}
+	for _, g := range r.Guards {
+		w.open("guard " + quote(g.Name))
+		w.attr("when", g.When.Text())
+		w.text("action", g.Action)
+		w.close()
+	}
+	w.open("checkpoint")
+	w.whole("every", r.Checkpoint.Every)
+	w.whole("keep", r.Checkpoint.Keep)
+	if sel := r.Checkpoint.Select; sel.Kind == SelectBest {
+		w.attr("select", "best("+quote(sel.Evaluation)+", "+quote(sel.Metric)+")")
+	}
+	w.close()
+	if r.Runtime != (Runtime{}) {
+		w.open("runtime")
+		w.text("backend", r.Runtime.Backend)
+		w.whole("micro_batch_tokens", r.Runtime.MicroBatchTokens)
+		w.whole("workers", r.Runtime.Workers)
+		w.close()
+	}
+	w.close()
+}
+
+func (w *writer) sampling(s Sampling) {
+	w.open("sampling")
+	w.number("temperature", s.Temperature)
+	w.number("top_p", s.TopP)
+	w.attr("top_k", fmt.Sprint(s.TopK))
+	w.bool("greedy", s.Greedy)
+	w.close()
+}
+
+func (w *writer) optimizer(o Optimizer) {
+	w.open("optimizer " + quote(o.Kind))
+	w.number("learning_rate", o.LearningRate)
+	w.attr("betas", numberList(o.Betas[:]))
+	w.number("eps", o.Eps)
+	w.number("weight_decay", o.WeightDecay)
+	w.number("clip_norm", o.ClipNorm)
+	w.close()
+}
+
+func (w *writer) schedule(s Schedule) {
+	w.open("schedule " + quote(s.Kind))
+	w.attr("warmup_steps", fmt.Sprint(s.Warmup))
+	w.bool("from_zero", s.FromZero)
+	if s.Kind != "constant" {
+		w.number("final", s.Final)
+	}
+	w.close()
+}
+
+func (w *writer) stage(s *Stage) {
+	w.open("stage " + quote(s.Name))
+	if s.Train != nil {
+		w.attr("train", w.ref(s.Train.Handle))
+	}
+	if s.Experts != nil {
+		w.attr("experts", w.ref(s.Experts.Handle))
+	}
+	if s.Annotations != nil {
+		var refs []string
+		for _, name := range s.Annotations {
+			refs = append(refs, "artefact."+name)
+		}
+		w.attr("annotations", "["+strings.Join(refs, ", ")+"]")
+	}
+	w.attr("agent", w.agent(s.Agent))
+	w.whole("steps", s.Steps)
+	w.whole("questions", s.Questions)
+	w.texts("produce", s.Produce)
+	w.text("optimizer_state", s.OptimizerState)
+	w.sampling(s.Sampling)
+	if s.Optimizer.Kind != "" {
+		w.optimizer(s.Optimizer)
+	}
+	w.schedule(s.Schedule)
+	if s.Critic != nil {
+		w.open("critic")
+		w.optimizer(s.Critic.Optimizer)
+		w.schedule(s.Critic.Schedule)
+		w.close()
+	}
+	if s.Reward != nil {
+		w.reward(s.Reward)
+	}
+	w.plugin(s.Algorithm, "algorithm")
+	w.close()
+}
+
+func (w *writer) reward(r *Reward) {
+	w.open("reward")
+	for _, s := range r.Sources {
+		w.open("source " + quote(s.Name))
+		w.plugin(s.Plugin, "reward")
+		w.close()
+	}
+	w.attr("total", r.Total.Text())
+	if r.TurnTotal != nil {
+		w.attr("turn_total", r.TurnTotal.Text())
+	}
+	w.close()
+}
+
+func (w *writer) evaluation(e *Evaluation) {
+	w.open("evaluate " + quote(e.Name))
+	if e.Dataset != nil {
+		w.attr("dataset", w.ref(e.Dataset.Handle))
+	}
+	w.text("policy", e.Policy)
+	w.attr("agent", w.agent(e.Agent))
+	own := slices.ContainsFunc(sortedKeys(e.Tools), func(name string) bool { return e.Tools[name] != w.run.Tools[name] })
+	if own || len(e.Tools) != len(w.run.Tools) {
+		var tools []string
+		for _, name := range sortedKeys(e.Tools) {
+			label := name
+			if e.Tools[name] != w.run.Tools[name] {
+				label = e.Name + "_" + name
+			}
+			tools = append(tools, name+" = tool."+label)
+		}
+		w.attr("tools", "{ "+strings.Join(tools, ", ")+" }")
+	}
+	w.whole("samples", e.Samples)
+	w.whole("every", e.Every)
+	w.texts("metrics", e.Metrics)
+	w.sampling(e.Sampling)
+	if e.AnswerWith != nil {
+		w.open("answer_with")
+		w.attr("policy", w.ref(e.AnswerWith.Policy.Handle))
+		w.attr("agent", w.agent(e.AnswerWith.Agent))
+		w.close()
+	}
+	w.close()
+}

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/record"
+)
+
+// RecordSource knows how runs stand.
+type RecordSource interface {
+	// State gives the state of a run; ok is false for one that is not recorded. Reasons say what changed since the run
+	// was made: with any, the run is stale.
+	State(ctx context.Context, r Run) (state record.State, reasons []string, ok bool, err error)
+}
+
+// Mark fills in the status of every run.
+func (p *Plan) Mark(ctx context.Context, source RecordSource) error {
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		state, reasons, ok, err := source.State(ctx, *r)
+		if err != nil {
+			return fmt.Errorf("state of run %s: %w", r.ID, err)
+		}
+		if !ok {
+			continue
+		}
+		r.Status, r.Step, r.Message, r.Reasons = state.Status, state.Step, state.Message, reasons
+		if len(reasons) > 0 && state.Status != record.Planned {
+			r.Status = record.Stale
+		}
+	}
+	return nil
+}
+
+// CheckInputs marks what is absent from the disk. Nothing is read.
+func (p *Plan) CheckInputs() error {
+	p.Checked = true
+	missing := map[string]bool{}
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		r.Absent = nil
+		for _, in := range r.Config.Inputs() {
+			gone, known := missing[in.Path]
+			if !known {
+				_, err := os.Stat(in.Path)
+				gone = errors.Is(err, fs.ErrNotExist)
+				if err != nil && !gone {
+					return fmt.Errorf("look for %s: %w", in.Role, err)
+				}
+				missing[in.Path] = gone
+			}
+			if gone {
+				r.Absent = append(r.Absent, in)
+			}
+		}
+	}
+	return nil
+}
+
+// Absent lists every missing input once, in the order of the runs.
+func (p *Plan) Absent() []experiment.Input {
+	seen := map[string]bool{}
+	var list []experiment.Input
+	for _, r := range p.Runs {
+		for _, in := range r.Absent {
+			if !seen[in.Role+"\x00"+in.Path] {
+				seen[in.Role+"\x00"+in.Path] = true
+				list = append(list, in)
+			}
+		}
+	}
+	return list
+}
+
+// Journal is the [RecordSource] of a study's folder. Manifest, if not nil, gives what a run would have as its
+// preconditions now; without it nothing is found stale but what the journal says is.
+type Journal struct {
+	Study    record.Study
+	Manifest func(ctx context.Context, config *experiment.Run) (record.Manifest, error)
+
+	states map[string]record.State
+}
+
+// State implements [RecordSource]. The journal is read once.
+func (j *Journal) State(ctx context.Context, r Run) (record.State, []string, bool, error) {
+	if j.states == nil {
+		states, err := j.Study.States()
+		if err != nil {
+			return record.State{}, nil, false, err
+		}
+		j.states = states
+	}
+	state, ok := j.states[r.ID]
+	if !ok {
+		return state, nil, false, nil
+	}
+	old, recorded, err := j.Study.Run(r.ID).ReadManifest()
+	if err != nil || !recorded || j.Manifest == nil {
+		return state, nil, true, err
+	}
+	now, err := j.Manifest(ctx, r.Config)
+	if err != nil {
+		return state, nil, true, err
+	}
+	var reasons []string
+	for _, change := range record.Diff(old, now) {
+		reasons = append(reasons, change.String())
+	}
+	return state, reasons, true, nil
+}
