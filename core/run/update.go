@@ -140,6 +140,9 @@ func (st *step) miniBatches(number int, u sdk.Update, samples []int) ([][]int, e
 		s := u.Samples[i]
 		switch u.MiniBatch.Unit {
 		case sdk.UnitQuestion:
+			if s.Group != "" {
+				return s.Group
+			}
 			return st.episodes[s.EpisodeID].QuestionID
 		case sdk.UnitEpisode:
 			return s.EpisodeID

@@ -104,6 +104,11 @@ experiment "base" {
     questions = 48
   }
 
+  checkpoint {
+    every = 200
+    keep  = 1
+  }
+
   # The rates by which a base is accepted: 256 questions, 8 samples each.
   evaluate "samples" {
     dataset = dataset.train
