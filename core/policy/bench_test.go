@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"encoding/json"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -82,3 +85,26 @@ func benchmarkTrain(b *testing.B, config checkpoint.Config, rows, length int) {
 
 func BenchmarkTrainMiniHop(b *testing.B) { benchmarkTrain(b, tiny(), 48, 136) }
 func BenchmarkTrainSmall(b *testing.B)   { benchmarkTrain(b, small(), 32, 256) }
+
+// BenchmarkPeerTorch measures the same models in PyTorch, where python3 has it.
+func BenchmarkPeerTorch(b *testing.B) {
+	if err := exec.Command("python3", "-c", "import torch").Run(); err != nil {
+		b.Skip("python3 has no torch")
+	}
+	for range b.N {
+		out, err := exec.Command("python3", "testdata/peer_torch.py").Output()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			var m struct {
+				Name   string
+				TokCPU float64 `json:"tok_cpu_s"`
+			}
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(m.TokCPU, m.Name+"-tok/cpu-s")
+		}
+	}
+}
