@@ -170,7 +170,11 @@ func (b *builder) readList(ctx context.Context, in io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return fmt.Errorf("%s: malformed JSON: %w", b.here(lines.at(decoder.InputOffset())), err)
+		at := decoder.InputOffset()
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at = max(at, syntax.Offset)
+		}
+		return fmt.Errorf("%s: malformed JSON: %w", b.here(lines.at(at)), err)
 	}
 	if _, err := decoder.Token(); err != nil {
 		return fail(err)

@@ -176,7 +176,7 @@ func parseContext(field string, data json.RawMessage) ([]Document, error) {
 		if err := decode(trimmed, &inner); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
-		if inner = strings.TrimSpace(inner); inner == "" || inner[0] == '"' {
+		if inner = strings.TrimSpace(inner); inner == "" || inner[0] != '[' && inner[0] != '{' {
 			return nil, fmt.Errorf("%s: a text where passages with titles were expected", field)
 		}
 		return parseContext(field, json.RawMessage(inner))

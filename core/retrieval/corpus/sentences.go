@@ -91,7 +91,7 @@ func isInitials(word string) bool {
 // beforeName says whether the abbreviation stands before a name and so never ends a sentence.
 func beforeName(word string) bool {
 	switch word {
-	case "Mr", "Mrs", "Ms", "Messrs", "Mx", "Dr", "Drs", "Prof", "St", "Sts", "Ste", "Mt", "Ft", "Gen", "Lt", "Maj",
+	case "Mr", "Mrs", "Ms", "Messrs", "Mx", "Dr", "Drs", "Prof", "St", "Sts", "Ste", "Mt", "Ft", "Gen", "Brig", "Lt", "Maj",
 		"Col", "Sgt", "Cpl", "Pvt", "Capt", "Cmdr", "Adm", "Rev", "Fr", "Hon", "Gov", "Sen", "Rep", "Pres", "Supt", "Msgr",
 		"vs", "v", "ca", "c", "cf", "e.g", "i.e", "viz", "née", "feat", "ft":
 		return true
@@ -101,8 +101,9 @@ func beforeName(word string) bool {
 
 // beforeNumber says whether the abbreviation goes with a number that follows.
 func beforeNumber(word string) bool {
-	switch strings.ToLower(word) {
-	case "no", "nos", "vol", "vols", "op", "pp", "p", "ch", "fig", "art", "sec", "b", "d", "r", "est":
+	switch word {
+	case "No", "no", "Nos", "nos", "Vol", "vol", "Vols", "vols", "Op", "op", "pp", "p", "Ch", "ch", "Fig", "fig", "Art", "art",
+		"Sec", "sec", "b", "d", "r", "est":
 		return true
 	}
 	return false

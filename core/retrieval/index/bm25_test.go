@@ -95,7 +95,7 @@ func zipf(n int, seed uint64) []string {
 }
 
 func TestBM25SearchEqualsFullSort(t *testing.T) {
-	units := zipf(3000, 7)
+	units := zipf(1000, 7)
 	for _, variant := range variants {
 		index, err := BuildBM25(t.Context(), len(units), func(i int) string { return units[i] }, BM25Params{Variant: variant})
 		if err != nil {
@@ -115,7 +115,7 @@ func TestBM25SearchEqualsFullSort(t *testing.T) {
 			t.Fatal(err)
 		}
 		random := rand.New(rand.NewPCG(3, 4))
-		for trial := range 150 {
+		for trial := range 60 {
 			source := strings.Fields(units[random.IntN(len(units))])
 			query := strings.Join(source[:1+random.IntN(len(source))], " ") + " unknownword"
 			k := 1 + random.IntN(20)

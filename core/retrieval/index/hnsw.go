@@ -242,7 +242,7 @@ func (h *HNSW) climb(s *searcher, best candidate, level int) candidate {
 				better = c
 			}
 		}
-		if better == best {
+		if better.id == best.id {
 			return best
 		}
 		best = better

@@ -199,7 +199,7 @@ func (w *worker) climb(best candidate, level int) candidate {
 				better = c
 			}
 		}
-		if better == best {
+		if better.id == best.id {
 			return best
 		}
 		best = better

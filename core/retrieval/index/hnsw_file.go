@@ -123,9 +123,11 @@ func (h *HNSW) validate() error {
 			}
 		}
 	}
-	for i, x := range h.data {
-		if d := x - x; d != 0 {
-			return fmt.Errorf("vector %d is not finite", i/h.stride)
+	var square [1]float32
+	for i := range h.count {
+		h.dots(h.row(i), h.data, h.stride, []uint32{uint32(i)}, square[:])
+		if !(square[0] <= maxLength*maxLength) {
+			return fmt.Errorf("vector %d is not finite or too long", i)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -154,7 +155,7 @@ func (s *vectorSet) query(query, buffer []float32) ([]float32, error) {
 		return nil, fmt.Errorf("query: %w", err)
 	}
 	if length == 0 {
-		return nil, fmt.Errorf("the query is all zeros: it has no direction")
+		return nil, errors.New("the query is all zeros: it has no direction")
 	}
 	if s.metric == Cosine {
 		scale(buffer, length)
@@ -217,7 +218,10 @@ func (f *Flat) Search(query []float32, k int, exclude func(unit int) bool) ([]Hi
 	return f.set.exact(q, k, exclude), nil
 }
 
-// lengthOf gives the Euclidean length and refuses what is not finite.
+// maxLength keeps inner products of float32 from overflowing.
+const maxLength = 1e18
+
+// lengthOf gives the Euclidean length and refuses what is not finite or too long to be multiplied.
 func lengthOf(v []float32) (float64, error) {
 	sum := 0.0
 	for _, x := range v {
@@ -225,7 +229,10 @@ func lengthOf(v []float32) (float64, error) {
 	}
 	// The squares of finite float32 cannot overflow a float64 sum.
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return 0, fmt.Errorf("a number is NaN or infinite")
+		return 0, errors.New("a number is NaN or infinite")
+	}
+	if sum > maxLength*maxLength {
+		return 0, fmt.Errorf("its length is %.3g, the limit is %g", math.Sqrt(sum), maxLength)
 	}
 	return math.Sqrt(sum), nil
 }
