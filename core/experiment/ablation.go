@@ -24,7 +24,8 @@ type Ablation struct {
 	Assume      *Assume
 	Range       hcl.Range
 
-	set *node
+	set    *node
+	method bool // a method by itself: policies and training questions come with a study
 }
 
 // Assume is what the plan takes for the spread of results where no runs tell it.
@@ -112,6 +113,14 @@ func (s *Study) Ablation(name string) (*Ablation, hcl.Diagnostics) {
 		detail += " There are " + strings.Join(known, ", ") + "."
 	}
 	return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: detail}}
+}
+
+// Method makes a comparison of one arm of an experiment that no study runs, to check it by itself: what a study gives
+// (policies, training questions) may be missing.
+func (s *Study) Method(name string) (*Ablation, hcl.Diagnostics) {
+	a, diags := s.alone(name)
+	a.method = true
+	return a, diags
 }
 
 // Targets are all names that [Study.Ablation] makes something of, in order: ablations, then experiments with seeds.
@@ -274,9 +283,15 @@ func changes(n *node, prefix string) []string {
 		}
 	}
 	for _, b := range n.blocks {
-		inner := changes(b, prefix+b.name()+".")
+		name, whole := b.typ, b.typ
+		if namedBlocks[b.typ] {
+			name, whole = b.name(), b.name()
+		} else if len(b.labels) > 0 {
+			whole += " " + quote(b.label())
+		}
+		inner := changes(b, prefix+name+".")
 		if len(inner) == 0 {
-			inner = []string{prefix + b.name()}
+			inner = []string{prefix + whole}
 		}
 		list = append(list, inner...)
 	}

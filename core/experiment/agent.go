@@ -41,8 +41,8 @@ func (c *resolver) agentNode(r *reader, base *node) *node {
 func (c *resolver) agent(n *node, tools map[string]*Tool) *Agent {
 	r := c.read(n)
 	a := &Agent{Name: n.label(), ChatTemplate: r.bool("chat_template", false), Range: n.def}
-	a.System, a.User = c.template(r, "system", promptScope), c.template(r, "user", promptScope)
-	a.Observation, a.Invalid, a.Limit = c.template(r, "observation", turnScope), c.template(r, "invalid", turnScope), c.template(r, "limit", turnScope)
+	a.System, a.User = c.template(r, "system", c.s.scopes.prompt), c.template(r, "user", c.s.scopes.prompt)
+	a.Observation, a.Invalid, a.Limit = c.template(r, "observation", c.s.scopes.turn), c.template(r, "invalid", c.s.scopes.turn), c.template(r, "limit", c.s.scopes.turn)
 	a.MaxTurns, a.MaxSearches = r.whole("max_turns", 0, 0), r.whole("max_searches", 0, 0)
 	a.OnBudget = r.choice("on_budget", OnBudgetClose, OnBudgetClose, OnBudgetStop, OnBudgetLimitText)
 	a.FirstAction = r.choice("first_action", "", FirstSearchQuestion)
@@ -117,7 +117,7 @@ func (c *resolver) checkAgent(r *reader, a *Agent, tools []string) {
 }
 
 // template compiles a text once per attribute (and seed, where it depends on it).
-func (c *resolver) template(r *reader, name string, of func() scope) *Template {
+func (c *resolver) template(r *reader, name string, s scope) *Template {
 	a := r.attr(name)
 	if a == nil {
 		return nil
@@ -126,7 +126,6 @@ func (c *resolver) template(r *reader, name string, of func() scope) *Template {
 		c.errorf(a.at, "Invalid value", "%s must be a text.", name)
 		return nil
 	}
-	s := of()
 	type compiled struct {
 		t     *Template
 		diags hcl.Diagnostics
@@ -163,7 +162,7 @@ func (c *resolver) expression(r *reader, name string, s scope, result cty.Type) 
 		x     *Expression
 		diags hcl.Diagnostics
 	}
-	key := c.s.key(a, c.seed, "expression "+strings.Join(slices.Sorted(maps.Keys(s.sample)), " "))
+	key := c.s.key(a, c.seed, "expression "+s.key)
 	if done, ok := c.s.compiled[key]; ok {
 		c.diags = append(c.diags, done.(compiled).diags...)
 		return done.(compiled).x

@@ -15,21 +15,15 @@ var builtins = map[string][]string{
 	"policy":  {"minihop/habit", "minihop/never", "minihop/shy", "minihop/skill"},
 }
 
-// resolve makes the block that ref leads to part of the run and gives its handle.
-func (c *resolver) resolve(ref *blockRef) string {
+// resolve makes the block that a plugin refers to part of the run.
+func (c *resolver) resolve(ref *blockRef) any {
 	switch ref.Kind {
 	case "corpus":
-		c.corpus(ref)
-	case "encoder":
-		c.encoder(ref)
+		return c.corpus(ref)
 	case "index":
-		c.index(ref)
-	case "dataset", "artefact":
-		c.dataset(ref)
-	case "policy":
-		c.policy(ref, "")
+		return c.index(ref)
 	}
-	return ref.String()
+	return c.policy(ref, "")
 }
 
 // block gives a shared block with what the cell's axes lay over it, or nil.

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -26,65 +25,17 @@ func (r *Run) Canonical() ([]byte, error) {
 	if len(r.Stages) == 0 {
 		whole.Agent, whole.Sampling = r.Agent, r.Sampling
 	}
-	return r.marshal(whole)
+	return json.Marshal(whole)
 }
 
 // Canonical is the evaluation as JSON with everything that changes its outcome on a given checkpoint: its key is a hash
 // of this and of the checkpoint's digest.
 func (e *Evaluation) Canonical(r *Run) ([]byte, error) {
-	return r.marshal(struct {
+	return json.Marshal(struct {
 		Language int   `json:"language"`
 		Seed     int64 `json:"seed"`
 		*Evaluation
 	}{LanguageVersion, r.Seed, e})
-}
-
-// marshal fills in what the handles of plugin configurations lead to.
-func (r *Run) marshal(v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	if err != nil || !bytes.Contains(data, []byte(`\u0000ref:`)) {
-		return data, err
-	}
-	var tree any
-	if err := json.Unmarshal(data, &tree); err != nil {
-		return nil, err
-	}
-	return json.Marshal(r.follow(tree))
-}
-
-// refMark begins a handle inside marshalled plugin values.
-const refMark = "\x00ref:"
-
-func (r *Run) follow(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, inner := range v {
-			v[key] = r.follow(inner)
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = r.follow(inner)
-		}
-	case string:
-		if handle, ok := strings.CutPrefix(v, refMark); ok {
-			return r.content(handle)
-		}
-	}
-	return v
-}
-
-// content is what a handle leads to, nil where the run does not hold it.
-func (r *Run) content(handle string) any {
-	if v, ok := r.Indexes[handle]; ok {
-		return map[string]any{"index": v}
-	}
-	if v, ok := r.Corpora[handle]; ok {
-		return map[string]any{"corpus": v}
-	}
-	if v, ok := r.PolicyBlocks[handle]; ok {
-		return map[string]any{"policy": v}
-	}
-	return nil
 }
 
 // MarshalJSON gives what changes results: the kind, the plugin's name, its pack and major version, and its values.
@@ -99,7 +50,7 @@ func (p *Plugin) MarshalJSON() ([]byte, error) {
 		Pack   string         `json:"pack"`
 		Major  string         `json:"major"`
 		Values map[string]any `json:"values"`
-	}{string(p.Kind), name, p.Info.Pack, majorVersion(p.Info.PackVersion), expanded(p.Values, p.Info.Schema)})
+	}{string(p.Kind), name, p.Info.Pack, majorVersion(p.Info.PackVersion), p.expanded(p.Values, p.Info.Schema)})
 }
 
 // majorVersion is the part of a semantic version before its first dot.
@@ -108,12 +59,12 @@ func majorVersion(version string) string {
 	return major
 }
 
-// expanded adds the defaults of blocks that are not written, under "block (absent)": a plugin may treat a missing block
-// otherwise than an empty one.
-func expanded(values map[string]any, s schema.Schema) map[string]any {
+// expanded replaces references by what they lead to and adds the defaults of blocks that are not written, under
+// "block (absent)": a plugin may treat a missing block otherwise than an empty one.
+func (p *Plugin) expanded(values map[string]any, s schema.Schema) map[string]any {
 	out := make(map[string]any, len(values))
 	for key, v := range values {
-		out[key] = marked(v)
+		out[key] = p.content(v)
 	}
 	for _, a := range s.Attributes {
 		if a.Sensitive {
@@ -127,13 +78,13 @@ func expanded(values map[string]any, s schema.Schema) map[string]any {
 				out[b.Type+" (absent)"] = defaults
 			}
 		case map[string]any:
-			out[b.Type] = expanded(inner, b.Schema)
+			out[b.Type] = p.expanded(inner, b.Schema)
 		case []any:
 			list := make([]any, len(inner))
 			for i, v := range inner {
 				list[i] = v
 				if m, ok := v.(map[string]any); ok {
-					list[i] = expanded(m, b.Schema)
+					list[i] = p.expanded(m, b.Schema)
 				}
 			}
 			out[b.Type] = list
@@ -142,11 +93,14 @@ func expanded(values map[string]any, s schema.Schema) map[string]any {
 	return out
 }
 
-func marked(v any) any {
-	if ref, ok := v.(schema.Ref); ok {
-		return refMark + ref.Handle
+// content is a value with what it leads to in place of a reference: {"index": {…}}.
+func (p *Plugin) content(v any) any {
+	ref, ok := v.(schema.Ref)
+	if !ok {
+		return v
 	}
-	return v
+	kind, _, _ := strings.Cut(ref.Handle, ".")
+	return map[string]any{kind: p.targets[ref.Handle]}
 }
 
 // Input is a file or folder that a run reads.

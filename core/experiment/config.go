@@ -146,6 +146,8 @@ type Plugin struct {
 	Range hcl.Range
 	// Ranges leads from a path as in a diagnostic ("k", "index", "schedule.start") to its place in the files.
 	Ranges map[string]hcl.Range
+
+	targets map[string]any // handle → what it leads to
 }
 
 // Corpus is a collection of documents: exactly one of Path and Builtin.

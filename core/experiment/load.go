@@ -50,6 +50,7 @@ type Study struct {
 	compiled  map[memoKey]any
 	seeded    map[*attr]bool
 	deferred  *frame
+	scopes    *scopes
 	localMemo map[int64]map[string]cty.Value
 }
 
@@ -72,7 +73,7 @@ func Load(ctx context.Context, path string, inputs Inputs, source SchemaSource) 
 		parser: hclparse.NewParser(), schemas: newSchemaCache(source), inputs: inputs, own: map[string]bool{}, texts: map[string]string{},
 		blocks: map[string]map[string]*node{}, locals: map[string]*attr{}, variables: map[string]*variable{}, artefacts: map[string]cty.Value{},
 		used: map[string]bool{}, frames: map[frameKey]*frame{}, memo: map[memoKey]memoized{}, compiled: map[memoKey]any{},
-		seeded: map[*attr]bool{}, localMemo: map[int64]map[string]cty.Value{},
+		scopes: newScopes(), seeded: map[*attr]bool{}, localMemo: map[int64]map[string]cty.Value{},
 	}
 	for _, kind := range append([]string{"ablation"}, blockKinds...) {
 		s.blocks[kind] = map[string]*node{}

@@ -19,7 +19,7 @@ func (c *resolver) plugin(n *node, kind sdk.Kind) *Plugin {
 	if !c.labels(n, 1, "the plugin's name") {
 		return nil
 	}
-	p := &Plugin{Kind: kind, Label: n.label(), Range: n.def, Ranges: map[string]hcl.Range{}}
+	p := &Plugin{Kind: kind, Label: n.label(), Range: n.def, Ranges: map[string]hcl.Range{}, targets: map[string]any{}}
 	info, err := c.s.schemas.schema(kind, p.Label)
 	if err != nil {
 		detail := strings.TrimSuffix(err.Error(), ".") + "."
@@ -35,7 +35,7 @@ func (c *resolver) plugin(n *node, kind sdk.Kind) *Plugin {
 	if process := r.block("process"); process != nil {
 		c.process(process, p)
 	}
-	p.Values = c.schemaValues(r, info.Schema, "", p.Ranges)
+	p.Values = c.schemaValues(r, info.Schema, "", p)
 	r.done()
 	if c.diags[before:].HasErrors() {
 		return p
@@ -72,12 +72,12 @@ func (p *Plugin) Locate(path diag.Path) hcl.Range {
 }
 
 // schemaValues reads a block by a schema, defaults expanded.
-func (c *resolver) schemaValues(r *reader, s schema.Schema, path string, ranges map[string]hcl.Range) map[string]any {
+func (c *resolver) schemaValues(r *reader, s schema.Schema, path string, p *Plugin) map[string]any {
 	values := map[string]any{}
 	for _, a := range s.Attributes {
 		written := r.attr(a.Name)
 		if written != nil {
-			ranges[path+a.Name] = written.at
+			p.Ranges[path+a.Name] = written.at
 		}
 		v, given := r.value(a.Name)
 		if !given {
@@ -89,7 +89,7 @@ func (c *resolver) schemaValues(r *reader, s schema.Schema, path string, ranges 
 			}
 			continue
 		}
-		value, problem := c.schemaValue(v, a.Type)
+		value, problem := c.schemaValue(v, a.Type, p)
 		if problem == "" {
 			problem = a.Check(value)
 		}
@@ -119,9 +119,9 @@ func (c *resolver) schemaValues(r *reader, s schema.Schema, path string, ranges 
 				c.errorf(n.def, "Wrong number of labels", "A block %s has %d label(s) here, got %d.", b.Type, b.Labels, len(n.labels))
 				continue
 			}
-			ranges[inner] = n.def
+			p.Ranges[inner] = n.def
 			reader := c.read(n)
-			inside := c.schemaValues(reader, b.Schema, inner+".", ranges)
+			inside := c.schemaValues(reader, b.Schema, inner+".", p)
 			reader.done()
 			if b.Labels > 0 {
 				labels := []any{}
@@ -183,7 +183,7 @@ func sentence(s string) string {
 }
 
 // schemaValue converts a value to the type of an attribute: a text of what is wrong, or "".
-func (c *resolver) schemaValue(v cty.Value, t schema.Type) (any, string) {
+func (c *resolver) schemaValue(v cty.Value, t schema.Type, p *Plugin) (any, string) {
 	switch t {
 	case schema.String:
 		if v.Type() != cty.String {
@@ -214,7 +214,7 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type) (any, string) {
 		list := []any{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, element := it.Element()
-			item, problem := c.schemaValue(element, elementType(t))
+			item, problem := c.schemaValue(element, elementType(t), p)
 			if problem != "" {
 				return nil, fmt.Sprintf("element %d: %s", len(list), problem)
 			}
@@ -227,7 +227,7 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type) (any, string) {
 		}
 		m := map[string]any{}
 		for _, key := range slices.Sorted(maps.Keys(v.AsValueMap())) {
-			item, problem := c.schemaValue(v.AsValueMap()[key], elementType(t))
+			item, problem := c.schemaValue(v.AsValueMap()[key], elementType(t), p)
 			if problem != "" {
 				return nil, fmt.Sprintf("%s: %s", key, problem)
 			}
@@ -242,7 +242,9 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type) (any, string) {
 		if ref.Kind != string(t) {
 			return nil, fmt.Sprintf("a reference to %s is required, got %s", alternatives([]string{string(t)}), ref)
 		}
-		return schema.Ref{Handle: c.resolve(ref)}, ""
+		handle := ref.String()
+		p.targets[handle] = c.resolve(ref)
+		return schema.Ref{Handle: handle}, ""
 	}
 	return nil, fmt.Sprintf("the plugin's schema has a type %q that this version does not know", t)
 }

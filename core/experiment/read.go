@@ -22,6 +22,7 @@ type resolver struct {
 	overlays map[string]*node // what axes lay over shared blocks, by reference; "policies.main" for a role
 	run      *Run
 	arm      string
+	method   bool           // see [Study.Method]
 	resolved map[string]any // blocks by reference
 	open     []string       // blocks being resolved, to end circles
 	artefact map[string]bool

@@ -16,7 +16,7 @@ func (s *Study) Resolve(a *Ablation, arm *Arm, values map[string]AxisValue, seed
 		return nil, diags
 	}
 	c := s.newResolver(&seed)
-	c.arm, c.overlays = arm.Name, map[string]*node{}
+	c.arm, c.overlays, c.method = arm.Name, map[string]*node{}, a.method
 	c.diags = slices.Clone(diags)
 	c.run = newRun()
 	run := c.run

@@ -66,6 +66,9 @@ func (c *resolver) experiment(n *node) {
 func (c *resolver) policies(r *reader) {
 	roles, given := r.referenceMap("policies", "policy")
 	if !given && !r.has("policies") {
+		if c.method {
+			return
+		}
 		c.errorf(r.n.def, "Missing attribute", "%s needs policies = { main = policy.x }.", r.n.name())
 		return
 	}
@@ -196,7 +199,7 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 		experts = r.reference("experts", "dataset", "artefact")
 	}
 	s.Train, s.Experts = c.questions(r, train, "train"), c.questions(r, experts, "experts")
-	if train == nil && !r.has("train") && !d.run.has("train") {
+	if train == nil && !r.has("train") && !d.run.has("train") && !c.method {
 		c.errorf(n.def, "Missing attribute", "%s needs train, a reference to a dataset, here or in the experiment.", n.name())
 	}
 	s.Annotations = c.annotations(r)
@@ -410,7 +413,8 @@ func (c *resolver) reward(n *node) *Reward {
 			c.errorf(b.def, "Missing block", "%s needs a block reward \"…\" that names its plugin.", b.name())
 		}
 		s.done()
-		_, taken := turnRewardScope(nil).sample[name]
+		_, turnScope := c.s.scopes.rewards(nil)
+		_, taken := turnScope.sample[name]
 		if !names.MatchString(name) || taken || slices.Contains([]string{"var", "local", "seed", "artefact"}, name) || slices.Contains(blockKinds, name) {
 			c.errorf(b.def, "Invalid name", "A reward source cannot be called %q: expressions need a name of its own, a lower-case letter, then lower-case letters, digits and _.", name)
 		}
@@ -423,8 +427,10 @@ func (c *resolver) reward(n *node) *Reward {
 		r.done()
 		return v
 	}
-	v.Total = c.expression(r, "total", rewardScope(sources), cty.Number)
-	v.TurnTotal = c.expression(r, "turn_total", turnRewardScope(sources), cty.Number)
+	slices.Sort(sources)
+	total, turnTotal := c.s.scopes.rewards(sources)
+	v.Total = c.expression(r, "total", total, cty.Number)
+	v.TurnTotal = c.expression(r, "turn_total", turnTotal, cty.Number)
 	switch {
 	case r.n.attrs["total"] != nil:
 	case len(sources) == 1:
@@ -502,7 +508,7 @@ func (c *resolver) answerWith(n *node) *AnswerWith {
 func (c *resolver) guard(n *node) *Guard {
 	r := c.read(n)
 	g := &Guard{Name: n.label(), Range: n.def}
-	g.When = c.expression(r, "when", guardScope(), cty.Bool)
+	g.When = c.expression(r, "when", c.s.scopes.guard, cty.Bool)
 	if r.n.attrs["when"] == nil {
 		c.errorf(n.def, "Missing attribute", "%s needs when, such as when = metrics[\"episode/searches\"] < 0.2.", n.name())
 	}

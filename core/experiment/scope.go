@@ -13,11 +13,31 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+// scopes are made once per study.
+type scopes struct {
+	prompt, turn, guard scope
+	reward, turnReward  map[string]scope // by the names of the sources
+}
+
+func newScopes() *scopes {
+	return &scopes{prompt: promptScope(), turn: turnScope(), guard: guardScope(), reward: map[string]scope{}, turnReward: map[string]scope{}}
+}
+
+// rewards gives the scopes of total and turn_total.
+func (s *scopes) rewards(sources []string) (total, turn scope) {
+	key := strings.Join(sources, " ")
+	if _, ok := s.reward[key]; !ok {
+		s.reward[key], s.turnReward[key] = rewardScope(sources), turnRewardScope(sources)
+	}
+	return s.reward[key], s.turnReward[key]
+}
+
 // scope is what a text or expression may refer to besides var, local and seed. The sample has the types of the real
 // values; unknown parts stand for what only the run knows.
 type scope struct {
 	what   string
 	sample map[string]cty.Value
+	key    string // tells scopes of the same kind apart
 }
 
 func (s scope) describe() string {
@@ -86,7 +106,7 @@ func sampleTools() cty.Value {
 // promptScope is that of system and user. turns and hits hold the history where the protocol renders the prompt anew
 // each hop and where another policy writes the answer; else they are empty.
 func promptScope() scope {
-	return scope{"a prompt", map[string]cty.Value{
+	return scope{what: "a prompt", sample: map[string]cty.Value{
 		"question": sampleQuestion(), "tools": sampleTools(), "hits": sampleHits(), "max_turns": num(4), "max_searches": num(4),
 		"turns": cty.ListVal([]cty.Value{object(map[string]cty.Value{
 			"number": num(1), "thought": text("t"), "tool": text("search"), "arguments": text("{}"), "query": text("q"),
@@ -97,7 +117,7 @@ func promptScope() scope {
 
 // turnScope is that of observation, invalid and limit.
 func turnScope() scope {
-	return scope{"a text of a turn", map[string]cty.Value{
+	return scope{what: "a text of a turn", sample: map[string]cty.Value{
 		"question": sampleQuestion(), "hits": sampleHits(), "tool": text("search"), "query": text("q"), "arguments": text("{}"),
 		"error": text(""), "turn": num(1), "searches": num(1), "turns_left": num(3), "searches_left": num(3),
 	}}
@@ -105,7 +125,7 @@ func turnScope() scope {
 
 // rewardScope is that of total: every source by name, the episode's counters, and the question.
 func rewardScope(sources []string) scope {
-	s := scope{"a reward expression", map[string]cty.Value{
+	s := scope{what: "a reward expression", key: strings.Join(sources, " "), sample: map[string]cty.Value{
 		"question": object(map[string]cty.Value{"hops": num(2), "type": text("")}),
 		"episode": object(map[string]cty.Value{
 			"turns": num(2), "searches": num(1), "valid": num(2), "invalid": num(0), "policy_tokens": num(20),
@@ -137,7 +157,7 @@ func turnRewardScope(sources []string) scope {
 
 // guardScope is that of when.
 func guardScope() scope {
-	return scope{"a guard's condition", map[string]cty.Value{
+	return scope{what: "a guard's condition", sample: map[string]cty.Value{
 		"metrics": cty.UnknownVal(cty.Map(cty.Number)), "step": num(30), "stage": text("main"),
 	}}
 }

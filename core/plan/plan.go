@@ -125,18 +125,19 @@ func Make(s *experiment.Study, a *experiment.Ablation) (*Plan, hcl.Diagnostics) 
 	return m.plan, experiment.Tidy(m.diags)
 }
 
-// Validate checks everything that a study can run, and what nothing uses.
+// Validate checks everything that a study can run, and what nothing uses. A file of methods alone, which no arm or seeds
+// put to use, is checked method by method.
 func Validate(s *experiment.Study) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	targets := s.Targets()
+	targets, find := s.Targets(), s.Ablation
 	if len(targets) == 0 {
-		targets = s.Idle()
+		targets, find = s.Idle(), s.Method
 		if len(targets) == 0 {
 			return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Nothing to run", Detail: "The study has neither an ablation nor an experiment."}}
 		}
 	}
 	for _, name := range targets {
-		a, more := s.Ablation(name)
+		a, more := find(name)
 		diags = append(diags, more...)
 		if a == nil {
 			continue

@@ -48,9 +48,16 @@ func (p *Plan) Print(w io.Writer) error {
 
 func (p *Plan) printCells(b *strings.Builder) {
 	rows := [][]string{{"cell", "method", ""}}
+	var long []Cell
 	for _, c := range p.Cells {
 		what := "whole method " + c.Experiment
-		if !c.Whole {
+		switch {
+		case len(c.Parts) > partsInTable:
+			what = fmt.Sprintf("%s, %d parts changed", c.Experiment, len(c.Parts))
+			if !slices.ContainsFunc(long, func(o Cell) bool { return o.Arm == c.Arm }) {
+				long = append(long, c)
+			}
+		case !c.Whole:
 			what = c.Experiment + ", changed: " + strings.Join(c.Parts, ", ")
 		}
 		var marks []string
@@ -63,7 +70,16 @@ func (p *Plan) printCells(b *strings.Builder) {
 		rows = append(rows, []string{c.Label, what, strings.Join(marks, "; ")})
 	}
 	table(b, rows)
+	for _, c := range long {
+		fmt.Fprintf(b, "\n%s changes in %s:\n", c.Arm, c.Experiment)
+		for _, part := range c.Parts {
+			fmt.Fprintf(b, "  %s\n", part)
+		}
+	}
 }
+
+// partsInTable is how many changed parts are named beside the cell; more are listed below.
+const partsInTable = 3
 
 // alike is the label of an earlier cell with the same runs, or "".
 func (p *Plan) alike(c Cell) string {
