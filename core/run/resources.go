@@ -220,7 +220,8 @@ func (r *resources) questions(ctx context.Context, d *experiment.Dataset) (*ques
 	return made, nil
 }
 
-func (r *resources) openQuestions(ctx context.Context, d *experiment.Dataset) (*questions, error) {
+// openDataset opens a dataset as it is written, golds as they are.
+func (r *resources) openDataset(ctx context.Context, d *experiment.Dataset) (*dataset.Dataset, error) {
 	spec := dataset.Spec{Format: d.Format, Limit: d.Limit, Builtin: d.Builtin}
 	switch {
 	case d.Artefact != "" || len(d.Concat) > 0:
@@ -242,7 +243,11 @@ func (r *resources) openQuestions(ctx context.Context, d *experiment.Dataset) (*
 			spec.Seed = &seed
 		}
 	}
-	data, err := dataset.Open(ctx, spec)
+	return dataset.Open(ctx, spec)
+}
+
+func (r *resources) openQuestions(ctx context.Context, d *experiment.Dataset) (*questions, error) {
+	data, err := r.openDataset(ctx, d)
 	if err != nil {
 		return nil, err
 	}

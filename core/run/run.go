@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -338,14 +339,8 @@ func (r *runner) continuation(now record.Manifest) (*record.Checkpoint, record.A
 	if err != nil || !ok {
 		return nil, info, err
 	}
-	var stale []record.Change
-	for _, c := range record.Diff(before, now) {
-		info.Changes = append(info.Changes, c)
-		if !c.Platform && r.matters(c.Name) {
-			stale = append(stale, c)
-		}
-	}
-	if len(stale) > 0 && !r.Accept {
+	info.Changes = record.Diff(before, now)
+	if stale := r.stale(info.Changes); len(stale) > 0 && !r.Accept {
 		return nil, info, &StaleError{r.ID, stale}
 	}
 	info.Inexact = len(info.Changes) > 0 || !now.Deterministic
@@ -353,6 +348,11 @@ func (r *runner) continuation(now record.Manifest) (*record.Checkpoint, record.A
 		r.warnings = append(r.warnings, fmt.Sprintf("resumed at step %d on other preconditions %v: it need not equal an uninterrupted run", latest.Step, info.Changes))
 	}
 	return &latest, info, nil
+}
+
+// stale keeps the changes after which a run is another one: those of what is read, where the training reads it.
+func (r *runner) stale(changes []record.Change) []record.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c record.Change) bool { return c.Platform || !r.matters(c.Name) })
 }
 
 // matters says whether a change of a precondition touches the training: a dataset that is only evaluated does not.

@@ -47,7 +47,7 @@ func Results(p *plan.Plan, dir record.Study) (report.Study, error) {
 		for _, id := range c.Runs {
 			config := configs[id]
 			cell.Runs = append(cell.Runs, report.RunResult{ID: id, Seed: config.Seed})
-			for _, name := range differing(config, baseline[config.Seed]) {
+			for _, name := range Differing(config, baseline[config.Seed]) {
 				declared[name] = true
 			}
 		}
@@ -57,9 +57,9 @@ func Results(p *plan.Plan, dir record.Study) (report.Study, error) {
 	return report.Load(dir.Dir, s)
 }
 
-// differing names what two configurations declare differently, as manifests call it: a difference of its digests is
+// Differing names what two configurations declare differently, as manifests call it: a difference of its digests is
 // meant and needs no warning.
-func differing(a, b *experiment.Run) []string {
+func Differing(a, b *experiment.Run) []string {
 	if b == nil {
 		return nil
 	}

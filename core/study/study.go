@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -123,6 +124,16 @@ func (x *execution) due() ([]plan.Run, error) {
 			return nil, err
 		}
 		switch {
+		case len(r.Reasons) > 0 && !x.Accept && !x.Fresh:
+			// Neither reused nor resumed: what it was made from is not there any more.
+			stale := fmt.Errorf("run %s is stale: %s; keep it with --accept, or start it afresh with --fresh", r.ID, strings.Join(r.Reasons, ", "))
+			x.summary.Failed++
+			x.summary.Errors[r.ID] = stale
+			if state.Status != record.Stale {
+				if err := x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Stale, Step: state.Step, Message: strings.Join(r.Reasons, ", ")}); err != nil {
+					return nil, err
+				}
+			}
 		case x.Due(state.Status):
 			due = append(due, r)
 		case state.Status == record.Failed:

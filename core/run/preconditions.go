@@ -1,0 +1,190 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/host"
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/sdk"
+)
+
+// Preconditions looks at what runs depend on as it is now, before they are executed. What several runs share is read
+// once. It is for one caller at a time.
+type Preconditions struct {
+	catalogue *host.Catalogue
+	cacheDir  string
+	backend   *policy.Backend
+	digests   map[string]string // by kind, folder and canonical form of what is read
+	plans     map[string]planned
+}
+
+type planned struct {
+	plan sdk.PlanResponse
+	err  error
+}
+
+// NewPreconditions prepares the look.
+func NewPreconditions(catalogue *host.Catalogue, cacheDir string, backend *policy.Backend) *Preconditions {
+	return &Preconditions{catalogue, cacheDir, backend, map[string]string{}, map[string]planned{}}
+}
+
+// Changes lists what a recorded run's training depends on and is no longer as the record says; nothing where the run
+// has no record yet.
+func (p *Preconditions) Changes(ctx context.Context, config *experiment.Run, dir record.Run) ([]record.Change, error) {
+	before, ok, err := dir.ReadManifest()
+	if err != nil || !ok {
+		return nil, err
+	}
+	r := p.runner(config)
+	now, err := p.manifest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return r.stale(record.Diff(before, now)), nil
+}
+
+func (p *Preconditions) runner(config *experiment.Run) *runner {
+	r := newRunner(Options{Config: config, Catalogue: p.catalogue, CacheDir: p.cacheDir, Backend: p.backend})
+	r.resources = newResources(config, p.cacheDir, nil)
+	return r
+}
+
+// manifest is what the run would write as its manifest now.
+func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifest, error) {
+	m := record.Manifest{Digests: map[string]string{}, Deterministic: r.deterministic()}
+	note := func(name, kind string, what any, digest func() (string, error)) error {
+		canonical, err := json.Marshal(what)
+		if err != nil {
+			return err
+		}
+		key := kind + "\x00" + r.config.Root + "\x00" + string(canonical)
+		if _, ok := p.digests[key]; !ok {
+			if p.digests[key], err = digest(); err != nil {
+				delete(p.digests, key)
+				return err
+			}
+		}
+		m.Digests[name] = p.digests[key]
+		return nil
+	}
+	for _, handle := range sorted(r.config.Indexes) {
+		x := r.config.Indexes[handle]
+		err := note(handle, "index", x, func() (string, error) {
+			made, err := r.resources.index(ctx, handle)
+			if err != nil {
+				return "", err
+			}
+			return made.Digest(), nil
+		})
+		if err != nil {
+			return m, err
+		}
+		err = note(x.Corpus.Handle, "corpus", x.Corpus, func() (string, error) {
+			docs, err := r.resources.corpus(ctx, x.Corpus)
+			if err != nil {
+				return "", err
+			}
+			return docs.Digest(), nil
+		})
+		if err != nil {
+			return m, err
+		}
+	}
+	for _, d := range r.datasets() {
+		err := note(d.Handle, "dataset", d, func() (string, error) {
+			data, err := r.resources.openDataset(ctx, d)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", at(d.Handle, d.Range), err)
+			}
+			return data.Digest(), nil
+		})
+		if err != nil {
+			return m, err
+		}
+	}
+	main, err := r.main()
+	if err != nil {
+		return m, err
+	}
+	err = note("policy.main", "policy", main, func() (string, error) {
+		if err := r.locatePolicy(); err != nil {
+			return "", err
+		}
+		return policyDigest(r.policyDir)
+	})
+	if err != nil {
+		return m, err
+	}
+	for _, plugin := range r.plugins() {
+		m.Digests["plugin."+plugin.Info.Pack] = plugin.Info.Digest
+	}
+	describeBackend(&m, r.Backend.Describe())
+	return m, note("core", "core", nil, selfDigest)
+}
+
+// datasets lists what the run reads questions from.
+func (r *runner) datasets() []*experiment.Dataset {
+	var list []*experiment.Dataset
+	for _, s := range r.config.Stages {
+		list = append(list, s.Train, s.Experts)
+	}
+	for _, e := range r.config.Evaluations {
+		list = append(list, e.Dataset)
+	}
+	return compact(list)
+}
+
+// compact drops nil and repeated pointers.
+func compact[T any](list []*T) []*T {
+	seen := map[*T]bool{nil: true}
+	var out []*T
+	for _, p := range list {
+		if !seen[p] {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Plan asks the algorithm of a stage what it will do, and checks that it can be done.
+func (p *Preconditions) Plan(ctx context.Context, config *experiment.Run, st *experiment.Stage) (sdk.PlanResponse, error) {
+	key, err := json.Marshal([]any{st.Name, st.Algorithm, st.Steps, st.Questions, st.Experts != nil})
+	if err != nil {
+		return sdk.PlanResponse{}, err
+	}
+	done, ok := p.plans[string(key)]
+	if !ok {
+		done.plan, done.err = p.ask(ctx, config, st)
+		if ctx.Err() == nil {
+			p.plans[string(key)] = done
+		}
+	}
+	return done.plan, done.err
+}
+
+func (p *Preconditions) ask(ctx context.Context, config *experiment.Run, st *experiment.Stage) (plan sdk.PlanResponse, err error) {
+	r := p.runner(config)
+	if r.sup, err = host.NewSupervisor(p.catalogue, host.RunOptions{}); err != nil {
+		return plan, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	spec, err := r.resources.instance(ctx, "stage."+st.Name+".algorithm", st.Algorithm)
+	if err != nil {
+		return plan, err
+	}
+	s := &stage{run: r, config: st}
+	if st.Experts != nil {
+		s.experts = &questions{}
+	}
+	if s.algorithm, err = r.sup.Algorithm(ctx, spec, services{tools{r.resources}}); err != nil {
+		return plan, err
+	}
+	err = s.makePlan(ctx)
+	return s.plan, err
+}
