@@ -1,0 +1,236 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+	exitAborted = 130 // the second interrupt
+)
+
+// Environment variables that say where things are.
+const (
+	cacheEnv = "FORAGE_CACHE"
+	runsEnv  = "FORAGE_RUNS"
+)
+
+// errReported ends a command that failed and has already said why.
+var errReported = errors.New("reported")
+
+// usageError is a command line that makes no sense; everything else that fails is a failure of what was asked for.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func misuse(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// app is what all verbs share: where to write, where things are kept.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	color    bool // of err
+	terminal bool // out is one: bars instead of lines
+	width    int  // of the terminal in columns, 0 for none
+
+	cacheDir string
+	runsDir  string
+	verbose  bool
+
+	begun bool // a verb has started: errors from here on are no longer about usage
+}
+
+func newApp() *app {
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	a.terminal = term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
+	a.color = term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if a.terminal {
+		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			a.width = width
+		}
+	}
+	return a
+}
+
+// run carries a command line out and gives the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(doubleDashes(root, args))
+	err := root.ExecuteContext(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errReported):
+		return exitFailure
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		a.fail(errors.New("stopped on request"))
+		return exitFailure
+	case errors.As(err, &usage) || !a.begun:
+		a.fail(err)
+		fmt.Fprintf(a.err, "Run \"forage --help\", or --help after the verb, for how it is used.\n")
+		return exitUsage
+	}
+	a.fail(err)
+	return exitFailure
+}
+
+// fail prints an error.
+func (a *app) fail(err error) {
+	prefix := "Error: "
+	if a.color {
+		prefix = "\x1b[1;31mError:\x1b[0m "
+	}
+	fmt.Fprintf(a.err, "%s%s\n", prefix, strings.TrimRight(err.Error(), "\n"))
+}
+
+// warn prints what a user should know and no command stops for.
+func (a *app) warn(format string, args ...any) {
+	prefix := "Warning: "
+	if a.color {
+		prefix = "\x1b[1;33mWarning:\x1b[0m "
+	}
+	fmt.Fprintf(a.err, prefix+format+"\n", args...)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "forage",
+		Short: "Experiments on multi-hop search agents: declare, plan, run, judge",
+		Long: `Forage runs experiments on multi-hop search agents: a language model that thinks,
+searches, reads what came back and answers, trained by reinforcement learning on
+a small budget. A study is declared in HCL; methods, retrievers and rewards are
+plugins.
+
+Environment: FORAGE_RUNS (records, default ./runs), FORAGE_CACHE (indexes and
+schemas, default the user's cache folder), FORAGE_PLUGIN_DIR (plugin packs),
+FORAGE_VAR_name (variables of studies).
+Exit codes: 0 done, 1 failed, 2 wrong usage.`,
+		Example: `  forage validate experiments/minihop
+  forage plan experiments/minihop --ablation demo
+  forage run experiments/minihop --ablation demo
+  forage report experiments/minihop --ablation demo`,
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.begun = true
+			return a.locate()
+		},
+	}
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetIn(a.in)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().StringVar(&a.cacheDir, "cache", "", "folder of indexes, schemas and built-in policies")
+	root.PersistentFlags().StringVar(&a.runsDir, "runs", "", "folder of the records of runs (default ./runs)")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say more about what is going on")
+	root.AddGroup(
+		&cobra.Group{ID: "study", Title: "Studies:"},
+		&cobra.Group{ID: "records", Title: "Records:"},
+		&cobra.Group{ID: "tools", Title: "Tools:"},
+	)
+	for group, commands := range map[string][]*cobra.Command{
+		"study":   {a.fmtCommand(), a.validateCommand(), a.planCommand(), a.runCommand(), a.reportCommand()},
+		"records": {},
+		"tools":   {a.importCommand(), a.pluginCommand()},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	return root
+}
+
+// locate settles the folders of cache and records.
+func (a *app) locate() error {
+	a.runsDir = cmp.Or(a.runsDir, os.Getenv(runsEnv), "runs")
+	a.cacheDir = cmp.Or(a.cacheDir, os.Getenv(cacheEnv))
+	if a.cacheDir == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("find the user's cache folder: %w; set %s", err, cacheEnv)
+		}
+		a.cacheDir = filepath.Join(dir, "forage")
+	}
+	for _, dir := range []*string{&a.runsDir, &a.cacheDir} {
+		absolute, err := filepath.Abs(*dir)
+		if err != nil {
+			return err
+		}
+		*dir = absolute
+	}
+	return nil
+}
+
+// doubleDashes lets long flags be written with a single dash, as in "-var k=v".
+func doubleDashes(root *cobra.Command, args []string) []string {
+	long := map[string]bool{"help": true, "version": true}
+	var collect func(c *cobra.Command)
+	collect = func(c *cobra.Command) {
+		add := func(f *pflag.Flag) { long[f.Name] = true }
+		c.Flags().VisitAll(add)
+		c.PersistentFlags().VisitAll(add)
+		for _, sub := range c.Commands() {
+			collect(sub)
+		}
+	}
+	collect(root)
+	out := make([]string, len(args))
+	copy(out, args)
+	for i, arg := range out {
+		if arg == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && len(name) > 1 && long[name] {
+			out[i] = "-" + arg
+		}
+	}
+	return out
+}
+
+// interruptible gives a context that ends at the first interrupt; the second one ends the program.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+		case <-done:
+			return
+		}
+		fmt.Fprintln(os.Stderr, "\nStopping; what is on disk stays usable. Interrupt again to end at once.")
+		cancel()
+		select {
+		case <-signals:
+			os.Exit(exitAborted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forage-rl/forage/core/host"
+	"github.com/forage-rl/forage/core/sdk"
+)
+
+func (a *app) pluginCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "plugin",
+		Short:   "List and describe plugins",
+		Example: "  forage plugin list\n  forage plugin describe search-r1",
+	}
+	c.AddCommand(a.pluginListCommand(), a.pluginDescribeCommand(), a.pluginBundleCommand())
+	return c
+}
+
+func (a *app) pluginListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the plugins of all packs that may be started",
+		Example: "  forage plugin list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			catalogue, err := a.discover(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer catalogue.Close()
+			plugins, err := catalogue.Plugins(cmd.Context())
+			if err != nil {
+				a.warn("%v", err)
+			}
+			if asJSON {
+				return a.writeJSON(plugins)
+			}
+			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "KIND\tPLUGIN\tPACK\tVERSION\tDESCRIPTION")
+			for _, p := range plugins {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Label, p.Pack.Short(), p.PackVersion, firstSentence(p.Description))
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func firstSentence(text string) string {
+	first, _, found := strings.Cut(text, ". ")
+	if found {
+		return first + "."
+	}
+	return first
+}
+
+func (a *app) pluginDescribeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe NAME",
+		Short:   "Print what a plugin does and every attribute that it takes",
+		Example: "  forage plugin describe david-grpo\n  forage plugin describe citations/web",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			catalogue, err := a.discover(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer catalogue.Close()
+			var failure error
+			found := 0
+			for _, kind := range []sdk.Kind{sdk.KindAlgorithm, sdk.KindRetriever, sdk.KindReward} {
+				info, err := catalogue.Schema(cmd.Context(), kind, args[0])
+				if err != nil {
+					failure = keepSuggestion(failure, err)
+					continue
+				}
+				if found > 0 {
+					fmt.Fprintln(a.out)
+				}
+				found++
+				describePlugin(a.out, info)
+			}
+			if found == 0 {
+				return fmt.Errorf("%w; \"forage plugin list\" lists all", failure)
+			}
+			return nil
+		},
+	}
+}
+
+// keepSuggestion prefers the error that knows a similar name.
+func keepSuggestion(have, next error) error {
+	if have == nil || !strings.Contains(have.Error(), "did you mean") && strings.Contains(next.Error(), "did you mean") {
+		return next
+	}
+	return have
+}
+
+func describePlugin(w io.Writer, info host.PluginInfo) {
+	fmt.Fprintf(w, "%s %q (pack %s %s)\n", info.Kind, info.Label, info.Pack.Short(), info.PackVersion)
+	if info.Description != "" {
+		fmt.Fprintf(w, "\n%s\n", info.Description)
+	}
+	if info.Source != "" {
+		fmt.Fprintf(w, "Source: %s\n", info.Source)
+	}
+	fmt.Fprintln(w)
+	writeSchema(w, info.Schema, textReference{})
+}
+
+func (a *app) pluginBundleCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "bundle DIR",
+		Short:   "Write the hashes of the packs that were built with forage",
+		Long:    "Write DIR/" + host.BundleFile + ", by which forage knows the packs that were built with it. \"make build\" does this.",
+		Example: "  forage plugin bundle bin/plugins",
+		Hidden:  true,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := host.WriteBundle(args[0]); err != nil {
+				return fmt.Errorf("bundle the packs in %s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) writeJSON(v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "%s\n", data)
+	return err
+}
