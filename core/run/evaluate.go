@@ -66,7 +66,7 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 	if e.Policy != "main" && e.Policy != "" {
 		return none, fmt.Errorf("evaluating policy %q: %w", e.Policy, sdk.ErrNotSupported)
 	}
-	data, err := r.resources.questions(ctx, e.Dataset)
+	data, err := r.resources.questions(ctx, e.Dataset, e.Tools)
 	if err != nil {
 		return none, err
 	}
@@ -242,7 +242,7 @@ func (r *runner) selectCheckpoint(ctx context.Context, result *record.Result) (s
 
 // saveEvaluation writes the records and the episodes of an evaluation.
 func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, done evaluated, checkpointDigest string) (record.Evaluation, error) {
-	data, err := r.resources.questions(ctx, e.Dataset)
+	data, err := r.resources.questions(ctx, e.Dataset, e.Tools)
 	if err != nil {
 		return record.Evaluation{}, err
 	}

@@ -34,7 +34,7 @@ type resources struct {
 
 	corpora  map[string]*corpus.Corpus
 	indexes  map[string]opened
-	datasets map[*experiment.Dataset]*questions
+	datasets map[resolvedSet]*questions
 	tools    map[*experiment.Tool]tool
 	warnings []string
 }
@@ -101,7 +101,7 @@ func newResources(config *experiment.Run, cacheDir string, progress func(string,
 	}
 	return &resources{
 		config: config, cacheDir: cacheDir, progress: progress, corpora: map[string]*corpus.Corpus{}, indexes: map[string]opened{},
-		datasets: map[*experiment.Dataset]*questions{}, tools: map[*experiment.Tool]tool{},
+		datasets: map[resolvedSet]*questions{}, tools: map[*experiment.Tool]tool{},
 	}
 }
 
@@ -207,17 +207,40 @@ func (r *resources) openIndex(ctx context.Context, x *experiment.Index) (*retrie
 	})
 }
 
-// questions opens a dataset and resolves its golds against the corpora that the run searches.
-func (r *resources) questions(ctx context.Context, d *experiment.Dataset) (*questions, error) {
-	if have, ok := r.datasets[d]; ok {
+// resolvedSet is a dataset with the index in whose corpus its golds are looked up.
+type resolvedSet struct {
+	dataset *experiment.Dataset
+	index   string // "" for none
+}
+
+// questions opens a dataset and resolves its golds against the corpus that the tools search.
+func (r *resources) questions(ctx context.Context, d *experiment.Dataset, tools map[string]*experiment.Tool) (*questions, error) {
+	set := resolvedSet{d, r.searched(tools)}
+	if have, ok := r.datasets[set]; ok {
 		return have, nil
 	}
-	made, err := r.openQuestions(ctx, d)
+	made, err := r.openQuestions(ctx, set)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", at(d.Handle, d.Range), err)
 	}
-	r.datasets[d] = made
+	r.datasets[set] = made
 	return made, nil
+}
+
+// searched names an index that the tools search, "" for none. Tools of one agent search one corpus as a rule; where
+// they do not, the first by name decides.
+func (r *resources) searched(tools map[string]*experiment.Tool) string {
+	for _, name := range sorted(tools) {
+		values := tools[name].Retriever.Values
+		for _, key := range sorted(values) {
+			if ref, ok := values[key].(schema.Ref); ok {
+				if _, ok := r.indexes[ref.Handle]; ok {
+					return ref.Handle
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // openDataset opens a dataset as it is written, golds as they are.
@@ -246,28 +269,26 @@ func (r *resources) openDataset(ctx context.Context, d *experiment.Dataset) (*da
 	return dataset.Open(ctx, spec)
 }
 
-func (r *resources) openQuestions(ctx context.Context, d *experiment.Dataset) (*questions, error) {
+func (r *resources) openQuestions(ctx context.Context, set resolvedSet) (*questions, error) {
+	d := set.dataset
 	data, err := r.openDataset(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	q := &questions{Dataset: data, digest: data.Digest()}
-	if data.Endless() {
+	if data.Endless() || set.index == "" {
 		return q, nil
 	}
-	for _, handle := range sorted(r.indexes) {
-		resolved, resolution, err := dataset.ResolveGold(r.indexes[handle].Corpus(), data.Questions(), dataset.GoldMatch(d.GoldMatch))
-		if err != nil {
-			return nil, err
-		}
-		if resolution.Unresolved > 0 {
-			r.warnings = append(r.warnings, fmt.Sprintf("%s: %d of %d gold documents are not in the corpus of %s, such as %v", d.Handle, resolution.Unresolved, resolution.Golds, handle, resolution.Examples))
-		}
-		q.resolved = map[string][]episode.Gold{}
-		for _, question := range resolved {
-			q.resolved[question.ID] = question.Gold
-		}
-		break // the golds of a question are looked up in one corpus; indexes of one run differ in how they find
+	resolved, resolution, err := dataset.ResolveGold(r.indexes[set.index].Corpus(), data.Questions(), dataset.GoldMatch(d.GoldMatch))
+	if err != nil {
+		return nil, err
+	}
+	if resolution.Unresolved > 0 {
+		r.warnings = append(r.warnings, fmt.Sprintf("%s: %d of %d gold documents are not in the corpus of %s, such as %v", d.Handle, resolution.Unresolved, resolution.Golds, set.index, resolution.Examples))
+	}
+	q.resolved = map[string][]episode.Gold{}
+	for _, question := range resolved {
+		q.resolved[question.ID] = question.Gold
 	}
 	return q, nil
 }
@@ -281,8 +302,8 @@ func (r *resources) digests() map[string]string {
 	for handle, x := range r.indexes {
 		d[handle] = x.Digest()
 	}
-	for spec, q := range r.datasets {
-		d[spec.Handle] = q.digest
+	for set, q := range r.datasets {
+		d[set.dataset.Handle] = q.digest
 	}
 	return d
 }

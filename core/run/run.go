@@ -166,18 +166,18 @@ func (r *runner) open(ctx context.Context) error {
 			return fmt.Errorf("stage %q: stages that produce or use artefacts: %w", s.Name, sdk.ErrNotSupported)
 		}
 		if s.Train != nil {
-			if _, err := r.resources.questions(ctx, s.Train); err != nil {
+			if _, err := r.resources.questions(ctx, s.Train, r.config.Tools); err != nil {
 				return err
 			}
 		}
 		if s.Experts != nil {
-			if _, err := r.resources.questions(ctx, s.Experts); err != nil {
+			if _, err := r.resources.questions(ctx, s.Experts, r.config.Tools); err != nil {
 				return err
 			}
 		}
 	}
 	for _, e := range r.config.Evaluations {
-		if _, err := r.resources.questions(ctx, e.Dataset); err != nil {
+		if _, err := r.resources.questions(ctx, e.Dataset, e.Tools); err != nil {
 			return err
 		}
 	}

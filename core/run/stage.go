@@ -64,7 +64,7 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 		return nil, err
 	}
 	s.engine = r.engine(r.tools)
-	data, err := r.resources.questions(ctx, s.config.Train)
+	data, err := r.resources.questions(ctx, s.config.Train, r.config.Tools)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 		return nil, fmt.Errorf("%s: %w", at(s.config.Train.Handle, s.config.Train.Range), err)
 	}
 	if s.config.Experts != nil {
-		if s.experts, err = r.resources.questions(ctx, s.config.Experts); err != nil {
+		if s.experts, err = r.resources.questions(ctx, s.config.Experts, r.config.Tools); err != nil {
 			return nil, err
 		}
 		if s.config.Experts == s.config.Train {

@@ -1,0 +1,261 @@
+package study
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/host"
+	"github.com/forage-rl/forage/core/plan"
+	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/report"
+	"github.com/forage-rl/forage/core/run"
+)
+
+// packs is the folder of the plugin packs, built once for all tests.
+var packs string
+
+// childDir, set in the environment, makes the test program run a study in that folder and tell each step.
+const childDir = "FORAGE_TEST_STUDY_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "forage-study")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	packs = filepath.Join(dir, "plugins")
+	for _, pack := range []string{"algorithms", "retrievers", "rewards"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(packs, "forage-"+pack), "github.com/forage-rl/forage/plugins/"+pack)
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build pack %s: %v\n%s", pack, err, out)
+			return 1
+		}
+	}
+	if err := host.WriteBundle(packs); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// env is what executing a study needs.
+type env struct {
+	catalogue *host.Catalogue
+	backend   *policy.Backend
+	cache     string
+}
+
+func open(ctx context.Context, packs, cache string) (env, error) {
+	catalogue, err := host.Discover(ctx, host.Options{
+		BundleDir: packs, WorkDir: cache, CacheDir: filepath.Join(cache, "schemas"), TrustFile: filepath.Join(cache, "trusted"), Env: map[string]string{},
+	})
+	if err != nil {
+		return env{}, err
+	}
+	backend, err := policy.OpenBackend("")
+	return env{catalogue, backend, cache}, err
+}
+
+func (e env) close() error { return errors.Join(e.catalogue.Close(), e.backend.Close()) }
+
+func (e env) plan(ctx context.Context, path, ablation string, vars map[string]string) (*plan.Plan, error) {
+	s, diags := experiment.Load(ctx, path, experiment.Inputs{Vars: vars}, Schemas(ctx, e.catalogue))
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	a, diags := s.Ablation(ablation)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	p, diags := plan.Make(s, a)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return p, nil
+}
+
+func (e env) options(p *plan.Plan, dir string) Options {
+	return Options{Plan: p, Dir: record.Study{Dir: dir}, Catalogue: e.catalogue, CacheDir: e.cache, Backend: e.backend}
+}
+
+func testEnv(t *testing.T) env {
+	t.Helper()
+	e, err := open(t.Context(), packs, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// child runs the small study and prints a line per training step.
+func child(dir string) error {
+	ctx := context.Background()
+	e, err := open(ctx, os.Getenv("FORAGE_TEST_PACKS"), os.Getenv("FORAGE_TEST_CACHE"))
+	if err != nil {
+		return err
+	}
+	p, err := e.plan(ctx, "testdata/small", "small", nil)
+	if err != nil {
+		return err
+	}
+	o := e.options(p, dir)
+	o.Progress = func(id string, p run.Progress) {
+		if p.Metrics != nil {
+			fmt.Println("step", id, p.Step)
+		}
+	}
+	_, err = Execute(ctx, o)
+	return err
+}
+
+// killed runs the small study in a process of its own and kills it when it has told n steps.
+func killed(t *testing.T, dir, cache string, n int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDir+"="+dir, "FORAGE_TEST_PACKS="+packs, "FORAGE_TEST_CACHE="+cache)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "step ") {
+			if steps++; steps == n {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || steps < n {
+		t.Fatalf("the study ended by itself after %d steps (%v); it was to be killed at %d", steps, err, n)
+	}
+}
+
+func text(t *testing.T, e env, p *plan.Plan, dir string) string {
+	t.Helper()
+	s, err := Results(p, record.Study{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Build(t.Context(), s, report.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := errors.Join(r.Text(&out, 160), r.CSV(&out)); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestKilledStudyResumes: a study of 2 arms and 3 seeds that is killed twice, in the middle of runs, and then goes on
+// gives the same report, times aside, and the same episodes as one left alone.
+func TestKilledStudyResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs two whole studies")
+	}
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, broken := t.TempDir(), t.TempDir()
+	if _, err := Execute(t.Context(), e.options(p, whole)); err != nil {
+		t.Fatal(err)
+	}
+	killed(t, broken, e.cache, 5)
+	killed(t, broken, e.cache, 6)
+	summary, err := Execute(t.Context(), e.options(p, broken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary.Done != 6 || summary.Failed != 0 {
+		t.Fatalf("got %+v", summary)
+	}
+	if diff := cmp.Diff(text(t, e, p, whole), text(t, e, p, broken)); diff != "" {
+		t.Errorf("the resumed study reports otherwise:\n%s", diff)
+	}
+	resumed := 0
+	for _, r := range p.Runs {
+		a, _, err := record.Study{Dir: whole}.Run(r.ID).ReadResult()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _, err := record.Study{Dir: broken}.Run(r.ID).ReadResult()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.EpisodesDigest != b.EpisodesDigest || a.Checkpoint.Digest != b.Checkpoint.Digest {
+			t.Errorf("run %s (%s, seed %d): episodes or weights differ after resuming", r.ID, r.Cell.Key, r.Seed)
+		}
+		if b.Attempts > 1 {
+			resumed++
+		}
+		if b.ResumedInexact {
+			t.Errorf("run %s is marked inexact", r.ID)
+		}
+	}
+	if resumed == 0 {
+		t.Error("no run was resumed: the test killed nothing")
+	}
+	// What is done is not done again.
+	again := e.options(p, broken)
+	again.Progress = func(id string, p run.Progress) { t.Errorf("run %s was executed again", id) }
+	if _, err := Execute(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := record.Study{Dir: t.TempDir()}
+	lock, err := record.Lock(dir.LockPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *record.LockedError
+	if _, err := Execute(t.Context(), e.options(p, dir.Dir)); !errors.As(err, &locked) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("got %v, want an error that names the holder", err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+}

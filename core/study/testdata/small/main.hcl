@@ -1,0 +1,143 @@
+# Two methods, three seeds, a few steps: what tests of whole studies run.
+
+include {
+  files = ["../../../../experiments/methods/search_r1.hcl", "../../../../experiments/methods/david_grpo.hcl"]
+}
+
+variable "steps" {
+  type        = number
+  default     = 3
+  description = "training steps"
+}
+
+corpus "world" {
+  builtin = "minihop"
+  seed    = seed + 1
+}
+
+encoder "hashed" {
+  kind = "hashed"
+}
+
+index "dense" {
+  corpus  = corpus.world
+  encoder = encoder.hashed
+  unit    = "document"
+  hnsw {}
+}
+
+tool "search" {
+  retriever "dense" {
+    index = index.dense
+    k     = 2
+  }
+}
+
+dataset "train" {
+  builtin = "minihop"
+  split   = "train"
+  seed    = seed + 1
+}
+
+dataset "test" {
+  builtin = "minihop"
+  split   = "test"
+  seed    = seed + 1
+  limit   = 12
+}
+
+policy "habit" {
+  builtin = "minihop/habit"
+}
+
+agent "minihop" {
+  user = "<q> ${question.text} </q>"
+
+  protocol "tags" {
+    think       = { open = "<think>", close = "</think>" }
+    call        = { open = "<search>", close = "</search>" }
+    observation = { open = "<information> ", close = " </information>" }
+    answer      = { open = "<answer>", close = "</answer>" }
+  }
+  observation         = "%{for hit in hits}${hit.text} %{endfor}"
+  limit               = "limit"
+  max_searches        = 4
+  on_budget           = "limit_text"
+  max_response_tokens = 156
+  turn_tokens {
+    first = 14
+  }
+}
+
+ablation "small" {
+  seeds    = [0, 1, 2]
+  primary  = metric("test", "em")
+  baseline = { arm = "search_r1" }
+
+  set {
+    policies = { main = policy.habit }
+    tools    = { search = tool.search }
+    train    = dataset.train
+    agent    = agent.minihop
+    stages   = ["main"]
+    sampling {
+      temperature = 1
+    }
+    evaluate "test" {
+      dataset = dataset.test
+      every   = 2
+      sampling {
+        greedy = true
+      }
+    }
+    checkpoint {
+      every = 1
+    }
+    stage "main" {
+      optimizer "adamw" {
+        learning_rate = 3e-4
+      }
+      schedule "constant" {}
+      steps     = var.steps
+      questions = 3
+    }
+  }
+
+  arm "search_r1" {
+    experiment = experiment.search_r1_v03
+    stage "main" {
+      algorithm "search-r1" {
+        group_size = 3
+        updates    = 2
+      }
+    }
+  }
+
+  arm "david_grpo" {
+    experiment = experiment.david_grpo
+    reward {
+      source "gates" {
+        reward "david-gates" {
+          scope        = "response"
+          search_open  = "<search>"
+          search_close = "</search>"
+          result_open  = "<information>"
+          result_close = "</information>"
+          answer_open  = "<answer>"
+          answer_close = "</answer>"
+        }
+      }
+      source "outcome" {
+        reward "david-outcome" {
+          answer_from = "episode"
+        }
+      }
+    }
+    stage "main" {
+      algorithm "david-grpo" {
+        group_size = 3
+        updates    = 2
+      }
+    }
+  }
+}
