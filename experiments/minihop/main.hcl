@@ -27,6 +27,13 @@ ablation "demo" {
         greedy = true
       }
     }
+    evaluate "elsewhere" {
+      dataset = dataset.elsewhere
+      tools   = { search = tool.elsewhere }
+      sampling {
+        greedy = true
+      }
+    }
     stage "main" {
       optimizer "adamw" {
         learning_rate = 3e-4

@@ -52,7 +52,29 @@ dataset "test" {
   seed    = seed + 1
 }
 
-# The same kind of questions about other facts: who has learnt to read answers them too.
+# The same kind of questions about other facts: who has learnt to read answers them too, who has learnt the facts by
+# heart does not.
+corpus "elsewhere" {
+  builtin = "minihop"
+  seed    = seed + 1001
+}
+
+index "elsewhere" {
+  corpus  = corpus.elsewhere
+  encoder = encoder.hashed
+  unit    = "document"
+  hnsw {
+    ef_search = 156
+  }
+}
+
+tool "elsewhere" {
+  retriever "dense" {
+    index = index.elsewhere
+    k     = 2
+  }
+}
+
 dataset "elsewhere" {
   builtin = "minihop"
   split   = "test"

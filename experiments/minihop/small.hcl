@@ -1,0 +1,106 @@
+# The methods as they are scaled to the embedded world, for the studies beside the demo.
+
+experiment "david_small" {
+  description = "David-GRPO in the embedded world"
+  policies    = { main = policy.habit }
+  tools       = { search = tool.search }
+  agent       = agent.minihop
+  train       = dataset.train
+  stages      = ["seed", "main"]
+
+  sampling {
+    temperature = 1
+  }
+  optimizer "adamw" {
+    learning_rate = 3e-4
+  }
+
+  reward {
+    source "gates" {
+      reward "david-gates" {
+        scope        = "response" # each turn opens a thought of its own here
+        search_open  = "<search>"
+        search_close = "</search>"
+        result_open  = "<information>"
+        result_close = "</information>"
+        answer_open  = "<answer>"
+        answer_close = "</answer>"
+      }
+    }
+    source "coverage" {
+      reward "evidence-coverage" {}
+    }
+    source "outcome" {
+      reward "david-outcome" {
+        answer_from = "episode"
+      }
+    }
+    total = gates.value * (0.5 * coverage.value + 0.5 * outcome.value)
+  }
+
+  stage "seed" {
+    train   = dataset.experts
+    experts = dataset.experts
+    algorithm "david-grpo" {
+      phase = "seed"
+    }
+    steps     = 25
+    questions = 4
+  }
+
+  stage "main" {
+    algorithm "david-grpo" {
+      phase   = "main"
+      updates = 2
+    }
+    steps     = 40
+    questions = 16
+  }
+
+  evaluate "test" {
+    dataset = dataset.test
+    every   = 20
+    sampling {
+      greedy = true
+    }
+  }
+}
+
+experiment "search_r1_small" {
+  description = "Search-R1 (GRPO, v0.3 reward) in the embedded world"
+  policies    = { main = policy.habit }
+  tools       = { search = tool.search }
+  agent       = agent.minihop
+  train       = dataset.train
+  stages      = ["main"]
+
+  sampling {
+    temperature = 1
+  }
+  optimizer "adamw" {
+    learning_rate = 3e-4
+  }
+
+  reward {
+    source "outcome" {
+      reward "searchr1-format" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    algorithm "search-r1" {
+      updates = 2
+    }
+    steps     = 40
+    questions = 16
+  }
+
+  evaluate "test" {
+    dataset = dataset.test
+    every   = 20
+    sampling {
+      greedy = true
+    }
+  }
+}
