@@ -415,8 +415,12 @@ func (c *resolver) axisValue(x *Axis, a *attr) (AxisValue, bool) {
 	}
 	text := printValue(v)
 	display := text
-	if v.Type() == cty.String && !v.IsNull() {
+	switch {
+	case v.IsNull():
+	case v.Type() == cty.String:
 		display = v.AsString()
+	case v.Type().Equals(refType):
+		display = v.EncapsulatedValue().(*blockRef).Name
 	}
 	return AxisValue{text, display, a}, true
 }

@@ -64,6 +64,9 @@ func DiagnosticsJSON(diags hcl.Diagnostics) ([]byte, error) {
 // been resolved. Only files in the study's own folder are looked at: a method file may hold more than a study needs.
 func (s *Study) Unused() hcl.Diagnostics {
 	var diags hcl.Diagnostics
+	if s.broken {
+		return nil // what cannot be read may well use it
+	}
 	report := func(name string, at hcl.Range) {
 		if s.used[name] || !s.own[at.Filename] {
 			return

@@ -103,6 +103,9 @@ func newExpression(expr hclsyntax.Expression, f *frame, s scope, result cty.Type
 	}
 	ctx := f.ctx.NewChild()
 	ctx.Variables = s.sample
+	if diags := checkAttributes(expr, ctx); diags.HasErrors() {
+		return nil, diags
+	}
 	v, diags := expr.Value(ctx)
 	if diags.HasErrors() {
 		return nil, diags
@@ -164,6 +167,18 @@ func friendly(v cty.Value) string {
 			return "the reference " + r.String()
 		}
 		return "a setting made by " + v.Type().FriendlyName() + "()"
+	}
+	switch t := v.Type(); {
+	case t == cty.String:
+		return "a text"
+	case t == cty.Number:
+		return "a number"
+	case t == cty.Bool:
+		return "a bool"
+	case isList(v):
+		return "a list"
+	case t.IsObjectType() || t.IsMapType():
+		return "an object"
 	}
 	return v.Type().FriendlyName()
 }

@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -117,6 +119,9 @@ func readBelow(root, rel string) (string, error) {
 	}
 	defer r.Close()
 	info, err := r.Stat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no file %s", filepath.Join(root, rel))
+	}
 	if err != nil {
 		return "", fmt.Errorf("read text: %w", err)
 	}

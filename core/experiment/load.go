@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,6 +45,7 @@ type Study struct {
 	variables map[string]*variable
 	artefacts map[string]cty.Value // every artefact that a reference names
 
+	broken    bool            // there were errors in reading the files
 	used      map[string]bool // references followed: var.x, local.x, dataset.x …
 	frames    map[frameKey]*frame
 	memo      map[memoKey]memoized
@@ -55,7 +57,15 @@ type Study struct {
 }
 
 // Files gives the sources of the study by name, for printing diagnostics.
-func (s *Study) Files() map[string]*hcl.File { return s.parser.Files() }
+func (s *Study) Files() map[string]*hcl.File {
+	files := maps.Clone(s.parser.Files())
+	for name, text := range s.texts {
+		if files[name] == nil {
+			files[name] = &hcl.File{Bytes: []byte(text)}
+		}
+	}
+	return files
+}
 
 // blockKinds are the top-level blocks that references lead to.
 var blockKinds = []string{"corpus", "encoder", "index", "dataset", "tool", "agent", "policy", "experiment"}
@@ -108,6 +118,7 @@ func Load(ctx context.Context, path string, inputs Inputs, source SchemaSource) 
 			s.Ablations = append(s.Ablations, a)
 		}
 	}
+	s.broken = diags.HasErrors()
 	return s, Tidy(diags)
 }
 

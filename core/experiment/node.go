@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// node is a block as merged so far. Nodes are never changed once built: merging makes new ones that share parts.
+// node is a block as merged so far. Nodes are not changed once a file is read: merging makes new ones that share parts.
 type node struct {
 	typ    string
 	labels []string
@@ -114,23 +114,24 @@ func (n *node) find(key string) *node {
 	return nil
 }
 
-// duplicates reports blocks that are written twice in one body.
+// duplicates reports blocks that are written twice in one body, and keeps the first.
 func (n *node) duplicates(diags *hcl.Diagnostics) {
 	if n.isPlugin() {
 		return
 	}
 	seen := map[string]*node{}
-	for _, b := range n.blocks {
+	n.blocks = slices.DeleteFunc(n.blocks, func(b *node) bool {
 		if n.typ == "ablation" && (b.typ == "exclude" || b.typ == "include") {
-			continue
+			return false
 		}
 		if first := seen[b.key()]; first != nil {
 			*diags = append(*diags, errorAt(b.def.Ptr(), "Duplicate block", "There is already a block %s here, at %s. Put the settings of both into one.", b.key(), place(first.def)))
-			continue
+			return true
 		}
 		seen[b.key()] = b
 		b.duplicates(diags)
-	}
+		return false
+	})
 }
 
 // merge lays over over base: attributes replace, blocks merge by [node.key], and a block of another label replaces.

@@ -319,7 +319,7 @@ func textOf(v cty.Value) (string, error) {
 	}
 	s, err := convert.Convert(v, cty.String)
 	if err != nil {
-		return "", fmt.Errorf("got %s", v.Type().FriendlyName())
+		return "", fmt.Errorf("got %s", friendly(v))
 	}
 	return s.AsString(), nil
 }

@@ -20,6 +20,7 @@ type resolver struct {
 	diags hcl.Diagnostics
 
 	overlays map[string]*node // what axes lay over shared blocks, by reference; "policies.main" for a role
+	laid     map[string]*Axis // the axes behind the overlays
 	run      *Run
 	arm      string
 	method   bool           // see [Study.Method]

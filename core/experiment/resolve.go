@@ -16,7 +16,7 @@ func (s *Study) Resolve(a *Ablation, arm *Arm, values map[string]AxisValue, seed
 		return nil, diags
 	}
 	c := s.newResolver(&seed)
-	c.arm, c.overlays, c.method = arm.Name, map[string]*node{}, a.method
+	c.arm, c.method, c.overlays, c.laid = arm.Name, a.method, map[string]*node{}, map[string]*Axis{}
 	c.diags = slices.Clone(diags)
 	c.run = newRun()
 	run := c.run
@@ -30,6 +30,7 @@ func (s *Study) Resolve(a *Ablation, arm *Arm, values map[string]AxisValue, seed
 		n = c.apply(n, x, v)
 	}
 	c.experiment(n)
+	c.missed()
 	return run, Tidy(c.diags)
 }
 
@@ -104,6 +105,7 @@ func (c *resolver) apply(n *node, x *Axis, v AxisValue) *node {
 	}
 	lay := func(key string, over *node) *node {
 		c.overlays[key] = merge(c.overlays[key], over)
+		c.laid[key] = x
 		return n
 	}
 	switch root := steps[0]; {
@@ -119,29 +121,51 @@ func (c *resolver) apply(n *node, x *Axis, v AxisValue) *node {
 			inner = inner[1:]
 		}
 		if len(inner) == 0 {
-			c.lacks(x, "a retriever can be replaced only with its tool")
+			c.lacks(x, "a retriever can be replaced only with its tool", "")
 			return n
 		}
 		return lay("tools."+steps[1], overlay(append([]overlayStep{{typ: "retriever"}}, plainSteps(inner[:len(inner)-1])...), v.attr))
 	case slices.Contains([]string{"corpus", "encoder", "index", "dataset"}, root) && len(steps) > 2:
 		known := c.s.blocks[root]
 		if known[steps[1]] == nil {
-			c.lacks(x, "there is no "+root+"."+steps[1]+"."+didYouMean(steps[1], sortedKeys(known)))
+			c.lacks(x, "there is no "+root+"."+steps[1], didYouMean(steps[1], sortedKeys(known)))
 			return n
 		}
 		return lay(root+"."+steps[1], overlay(plainSteps(steps[2:len(steps)-1]), v.attr))
 	}
-	path, problem := c.walk(n, steps)
+	path, problem, hint := c.walk(n, steps)
 	if problem != "" {
-		c.lacks(x, problem)
+		c.lacks(x, problem, hint)
 		return n
 	}
 	return merge(n, overlay(path, v.attr))
 }
 
-func (c *resolver) lacks(x *Axis, why string) {
-	c.errorf(x.PathRange, "Path not found", "The axis %q leads to %s, which arm %q lacks: %s. Correct the path, or name the arms that have it: arms = [...].",
-		x.Name, x.Path, c.arm, strings.TrimSuffix(why, "."))
+func (c *resolver) lacks(x *Axis, why, hint string) {
+	c.errorf(x.PathRange, "Path not found", "The axis %q leads to %s, which arm %q lacks: %s.%s Correct the path, or name the arms that have it: arms = [...].",
+		x.Name, x.Path, c.arm, why, hint)
+}
+
+// missed reports axes over shared blocks, roles and tools that the run does not have.
+func (c *resolver) missed() {
+	for _, key := range sortedKeys(c.laid) {
+		kind, name, _ := strings.Cut(key, ".")
+		switch kind {
+		case "policies":
+			name, _, _ = strings.Cut(name, ".")
+			if name != "" && len(c.run.Policies) > 0 && c.run.Policies[name] == nil {
+				c.lacks(c.laid[key], "it has no policy "+quote(name), didYouMean(name, sortedKeys(c.run.Policies)))
+			}
+		case "tools":
+			if name != "" && c.run.Tools[name] == nil && !c.diags.HasErrors() {
+				c.lacks(c.laid[key], "it has no tool "+quote(name), didYouMean(name, sortedKeys(c.run.Tools)))
+			}
+		default:
+			if _, ok := c.resolved[key]; !ok && !c.diags.HasErrors() {
+				c.lacks(c.laid[key], "it does not use "+key, "")
+			}
+		}
+	}
 }
 
 func plainSteps(names []string) []overlayStep {
@@ -153,7 +177,7 @@ func plainSteps(names []string) []overlayStep {
 }
 
 // walk turns the steps of a path into nested blocks; the last one is the attribute.
-func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem string) {
+func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem, hint string) {
 	for len(steps) > 1 {
 		typ := steps[0]
 		if n != nil && n.typ == "reward" && len(n.labels) == 0 && n.find("source."+typ) != nil {
@@ -164,11 +188,11 @@ func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem st
 		}
 		if namedBlocks[typ] && n != nil && !n.isPlugin() {
 			if len(steps) < 3 {
-				return nil, "a path goes on into " + typ + "." + steps[1]
+				return nil, typ + "." + steps[1] + " is a block; a path leads to an attribute", ""
 			}
 			b := n.find(typ + "." + steps[1])
 			if b == nil || typ == "stage" && !c.listsStage(n, steps[1]) {
-				return nil, "it has no " + typ + " " + quote(steps[1]) + didYouMean(steps[1], labelsOf(n, typ))
+				return nil, "it has no " + typ + " " + quote(steps[1]), didYouMean(steps[1], labelsOf(n, typ))
 			}
 			path = append(path, overlayStep{typ, []string{steps[1]}})
 			n, steps = b, steps[2:]
@@ -179,7 +203,7 @@ func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem st
 		if b == nil {
 			switch typ {
 			case "algorithm", "reward":
-				return nil, "there is no block " + typ
+				return nil, "there is no block " + typ, ""
 			case "optimizer":
 				step.labels = []string{"adamw"}
 			}
@@ -187,7 +211,7 @@ func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem st
 		path = append(path, step)
 		n, steps = b, steps[1:]
 	}
-	return path, ""
+	return path, "", ""
 }
 
 func labelsOf(n *node, typ string) []string {

@@ -33,7 +33,8 @@ func (s *scopes) rewards(sources []string) (total, turn scope) {
 }
 
 // scope is what a text or expression may refer to besides var, local and seed. The sample has the types of the real
-// values; unknown parts stand for what only the run knows.
+// values, and uneven numbers, so that no difference of two is 0 by chance; unknown parts stand for what only the run
+// knows.
 type scope struct {
 	what   string
 	sample map[string]cty.Value
@@ -50,30 +51,60 @@ func (s scope) check(expr hclsyntax.Expression, f *frame) hcl.Diagnostics {
 	known := slices.Concat(slices.Collect(maps.Keys(s.sample)), slices.Collect(maps.Keys(f.roots)))
 	for _, t := range hclsyntax.Variables(expr) {
 		root := t.RootName()
-		value, ok := s.sample[root]
+		if _, ok := s.sample[root]; !ok && !f.roots[root] {
+			diags = append(diags, errorAt(t.SourceRange().Ptr(), "Unknown name", "There is no %q in %s.%s It may use %s.",
+				root, s.what, didYouMean(root, known), s.describe()))
+		}
+	}
+	return diags
+}
+
+// checkAttributes reports attributes that the values of a context do not have, with the nearest that they have.
+func checkAttributes(expr hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, t := range hclsyntax.Variables(expr) {
+		at, ok := lookup(ctx, t.RootName())
 		if !ok {
-			if !f.roots[root] {
-				diags = append(diags, errorAt(t.SourceRange().Ptr(), "Unknown name", "There is no %q in %s.%s It may use %s.",
-					root, s.what, didYouMean(root, known), s.describe()))
-			}
 			continue
 		}
-		at := value
-		for _, step := range t[1:] {
+		for i, step := range t[1:] {
+			if at.IsNull() || !at.IsKnown() {
+				break
+			}
+			if index, ok := step.(hcl.TraverseIndex); ok && isList(at) && at.LengthInt() > 0 && index.Key.Type() == cty.Number {
+				at = at.Index(cty.NumberIntVal(0)) // all elements of a sample are alike
+				continue
+			}
 			attr, ok := step.(hcl.TraverseAttr)
-			if !ok || !at.Type().IsObjectType() || !at.IsKnown() {
+			if !ok || !at.Type().IsObjectType() {
 				break
 			}
 			if !at.Type().HasAttribute(attr.Name) {
-				names := slices.Collect(maps.Keys(at.Type().AttributeTypes()))
-				diags = append(diags, errorAt(attr.SrcRange.Ptr(), "Unknown name", "%q has no %q.%s It has %s.",
-					root, attr.Name, didYouMean(attr.Name, names), strings.Join(slices.Sorted(slices.Values(names)), ", ")))
+				known := slices.Sorted(maps.Keys(at.Type().AttributeTypes()))
+				diags = append(diags, errorAt(attr.SrcRange.Ptr(), "Unknown name", "%s has no %q.%s It has %s.",
+					written(t[:i+1]), attr.Name, didYouMean(attr.Name, known), strings.Join(known, ", ")))
 				break
 			}
 			at = at.GetAttr(attr.Name)
 		}
 	}
 	return diags
+}
+
+func lookup(ctx *hcl.EvalContext, name string) (cty.Value, bool) {
+	for ; ctx != nil; ctx = ctx.Parent() {
+		if v, ok := ctx.Variables[name]; ok {
+			return v, true
+		}
+	}
+	return cty.NilVal, false
+}
+
+// written is a traversal as source text.
+func written(t hcl.Traversal) string {
+	p := &printer{}
+	p.traversal(t)
+	return p.out.String()
 }
 
 func object(fields map[string]cty.Value) cty.Value { return cty.ObjectVal(fields) }
@@ -128,13 +159,13 @@ func rewardScope(sources []string) scope {
 	s := scope{what: "a reward expression", key: strings.Join(sources, " "), sample: map[string]cty.Value{
 		"question": object(map[string]cty.Value{"hops": num(2), "type": text("")}),
 		"episode": object(map[string]cty.Value{
-			"turns": num(2), "searches": num(1), "valid": num(2), "invalid": num(0), "policy_tokens": num(20),
-			"observation_tokens": num(30), "answered": cty.True, "stop": text("answered"),
+			"turns": num(7), "searches": num(4), "valid": num(5), "invalid": num(2), "policy_tokens": num(201),
+			"observation_tokens": num(307), "answered": cty.True, "stop": text("answered"),
 		}),
 	}}
 	for _, name := range sources {
 		s.sample[name] = object(map[string]cty.Value{
-			"value": num(0.5), "components": cty.UnknownVal(cty.Map(cty.Number)), "turns": cty.ListVal([]cty.Value{num(0.5), num(0.5)}),
+			"value": num(0.4375), "components": cty.UnknownVal(cty.Map(cty.Number)), "turns": cty.ListVal([]cty.Value{num(0.1875), num(0.3125)}),
 		})
 	}
 	return s
@@ -149,7 +180,7 @@ func turnRewardScope(sources []string) scope {
 	})
 	for _, name := range sources {
 		fields := s.sample[name].AsValueMap()
-		fields["turn"] = num(0.5)
+		fields["turn"] = num(0.1875)
 		s.sample[name] = object(fields)
 	}
 	return s

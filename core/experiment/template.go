@@ -95,9 +95,21 @@ func (r *renderer) walk(e hclsyntax.Expression, ctx *hcl.EvalContext) {
 	}
 }
 
-func (r *renderer) value(e hclsyntax.Expression, ctx *hcl.EvalContext) {
+// evaluate gives the value of an expression; checking, attributes are looked at first, for better messages.
+func (r *renderer) evaluate(e hclsyntax.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	if r.check {
+		if diags := checkAttributes(e, ctx); diags.HasErrors() {
+			r.diags = append(r.diags, diags...)
+			return cty.DynamicVal, diags
+		}
+	}
 	v, diags := e.Value(ctx)
 	r.diags = append(r.diags, diags...)
+	return v, diags
+}
+
+func (r *renderer) value(e hclsyntax.Expression, ctx *hcl.EvalContext) {
+	v, diags := r.evaluate(e, ctx)
 	if diags.HasErrors() || r.check && !v.IsWhollyKnown() {
 		return
 	}
@@ -125,8 +137,7 @@ func (r *renderer) conditional(e *hclsyntax.ConditionalExpr, ctx *hcl.EvalContex
 
 // condition evaluates a condition; known is false where checking meets an unknown value.
 func (r *renderer) condition(e hclsyntax.Expression, ctx *hcl.EvalContext) (yes, known bool) {
-	v, diags := e.Value(ctx)
-	r.diags = append(r.diags, diags...)
+	v, diags := r.evaluate(e, ctx)
 	if diags.HasErrors() || r.check && !v.IsKnown() {
 		return false, !r.check
 	}
@@ -138,8 +149,7 @@ func (r *renderer) condition(e hclsyntax.Expression, ctx *hcl.EvalContext) (yes,
 }
 
 func (r *renderer) loop(e *hclsyntax.ForExpr, ctx *hcl.EvalContext) {
-	coll, diags := e.CollExpr.Value(ctx)
-	r.diags = append(r.diags, diags...)
+	coll, diags := r.evaluate(e.CollExpr, ctx)
 	if diags.HasErrors() {
 		return
 	}

@@ -249,6 +249,9 @@ func (m *maker) compareEvaluations(first, second *made) {
 
 // checkAxes warns of axes that change nothing.
 func (m *maker) checkAxes() {
+	if m.diags.HasErrors() {
+		return
+	}
 	for _, x := range m.ablation.Axes {
 		effect, seen := false, false
 		groups := map[string]string{}
