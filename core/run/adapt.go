@@ -72,9 +72,6 @@ type sampler struct {
 }
 
 func newSampler(p *policy.Policy, rows, context int, decoded *atomic.Int64) (*sampler, error) {
-	if context <= 0 {
-		context = p.Config().MaxPositions
-	}
 	session, err := p.NewSession(rows, context)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,12 @@ func (r *runner) loadPolicy(ctx context.Context, from *record.Checkpoint) error 
 	}
 	r.tokenizer = newText(tok)
 	r.decoded.Store(r.state.Budgets.DecodedTokens)
-	r.sampler, err = newSampler(r.policy, r.rows, main.MaxContext, &r.decoded)
+	context := main.MaxContext
+	if most := r.policy.Config().MaxPositions; context == 0 || context > most {
+		context = most
+	}
+	r.rows = rowsFor(r.policy.Config(), context)
+	r.sampler, err = newSampler(r.policy, r.rows, context, &r.decoded)
 	return err
 }
 

@@ -127,7 +127,7 @@ func Execute(ctx context.Context, o Options) (result record.Result, err error) {
 }
 
 func newRunner(o Options) *runner {
-	r := &runner{Options: o, config: o.Config, log: o.Logger, rows: rows, started: time.Now(), evals: map[string]evaluated{}}
+	r := &runner{Options: o, config: o.Config, log: o.Logger, started: time.Now(), evals: map[string]evaluated{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -206,8 +207,17 @@ func hash(s string) uint64 {
 	return h.Sum64()
 }
 
-// rows is how many episodes run side by side. More are run in groups of that many: it bounds the memory of the cache.
-const rows = 128
+// Episodes run side by side, in groups of at most mostRows and of what the cache of keys and values has room for.
+const (
+	mostRows   = 128
+	cacheBytes = 4 << 30
+)
+
+// rowsFor is how many sequences of a policy fit into the cache at once.
+func rowsFor(c checkpoint.Config, context int) int {
+	perToken := 2 * c.Layers * c.KVHeads * c.HeadDim * 4 // keys and values in float32
+	return max(1, min(mostRows, cacheBytes/(perToken*context)))
+}
 
 // roll runs jobs, in groups of equal sampling parameters.
 func (r *runner) roll(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]*rollout.Episode, error) {
