@@ -90,6 +90,22 @@ func ReadEpisodes(dir record.Run, step int) ([]Recorded, error) {
 	if file == nil {
 		return nil, fmt.Errorf("run %s has no episodes of step %d: %w", dir.ID, step, os.ErrNotExist)
 	}
+	return readEpisodes(file, path)
+}
+
+// ReadEvaluationEpisodes reads the episodes of an evaluation at the checkpoint that the run's figures come from. No file
+// is an error that wraps fs.ErrNotExist.
+func ReadEvaluationEpisodes(dir record.Run, evaluation string) ([]Recorded, error) {
+	path := episodeFile(filepath.Join(dir.Dir, "evaluations", evaluation), 0)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("episodes of evaluation %q of run %s: %w", evaluation, dir.ID, err)
+	}
+	return readEpisodes(file, path)
+}
+
+// readEpisodes reads and closes a file of episodes.
+func readEpisodes(file io.ReadCloser, path string) ([]Recorded, error) {
 	defer file.Close()
 	z, err := zstd.NewReader(file)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -132,13 +131,4 @@ func (a *app) pluginBundleCommand() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-func (a *app) writeJSON(v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.out, "%s\n", data)
-	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/plan"
 	"github.com/forage-rl/forage/core/policy"
@@ -201,31 +200,12 @@ func (x *executor) evaluate(ctx context.Context, p *painter, names map[string]st
 		if len(x.flags.only) > 0 && !slices.Contains(x.flags.only, r.Cell.Arm) || len(r.Reasons) > 0 && !x.flags.accept {
 			continue
 		}
-		if err := evaluateMissing(ctx, x.app, p, r.Config, run.Options{
-			ID: r.ID, Cell: r.Cell.Key, Dir: x.dir.Run(r.ID), Catalogue: x.catalogue, Backend: x.backend, Accept: x.flags.accept,
-		}, names[r.ID]); err != nil {
+		job := evaluationJob{names[r.ID], r.Config, x.dir.Run(r.ID)}
+		if _, err := evaluateMissing(ctx, x.app, p, job, run.Options{Catalogue: x.catalogue, Backend: x.backend, Accept: x.flags.accept}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// evaluateMissing carries out the evaluations of a configuration that the result of a finished run lacks.
-func evaluateMissing(ctx context.Context, a *app, p *painter, config *experiment.Run, o run.Options, name string) error {
-	result, ok, err := o.Dir.ReadResult()
-	if err != nil || !ok {
-		return err
-	}
-	missing, err := run.MissingEvaluations(config, result)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	p.name(o.ID, name)
-	o.Config, o.CacheDir, o.Logger = config, a.cacheDir, a.logger(p)
-	o.Progress = func(pr run.Progress) { p.progress(o.ID, pr) }
-	_, _, err = run.Reevaluate(ctx, o)
-	p.end(o.ID)
-	return err
 }
 
 // report prints the report and writes it beside the records.
