@@ -97,6 +97,9 @@ func (x *Index) Dimensions() int {
 // Encoder is what makes its vectors, nil where it has none.
 func (x *Index) Encoder() encoder.Encoder { return x.encoder }
 
+// Graph is the graph of its vectors, for export; nil where it has none.
+func (x *Index) Graph() *index.HNSW { return x.graph }
+
 // Search gives for each query the k best hits, best first; fewer where fewer agree at all with the query. Exclude is nil
 // or holds, for each query, ids of documents, paragraphs or sentences that must not be found; ids that the corpus does
 // not have are passed over. A query of which nothing can be searched for finds nothing.

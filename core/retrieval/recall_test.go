@@ -15,6 +15,9 @@ import (
 // TestRecallOfGoldTitles measures how many gold titles the question alone finds, on all development questions, with all
 // their contexts as the corpus.
 func TestRecallOfGoldTitles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("encodes and indexes 4,947 documents twice")
+	}
 	path := vectors.Shared(t, "data", "hotpotqa_dev_distractor.jsonl")
 	c, err := corpus.Open(t.Context(), path, corpus.Options{})
 	if err != nil {

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/forage-rl/forage/core/internal/vectors"
+	"github.com/forage-rl/forage/core/retrieval/internal/mapped"
+	"github.com/forage-rl/forage/core/retrieval/internal/mapped/mappedtest"
 	"github.com/klauspost/compress/gzip"
 	"github.com/parquet-go/parquet-go"
 )
@@ -299,9 +302,9 @@ func TestMappedCorpusEqualsParsed(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("cache holds %v, %v", files, err)
 	}
-	mapped := open(t, path, options)
+	cached := open(t, path, options)
 	for _, level := range []Level{DocumentLevel, ParagraphLevel, SentenceLevel} {
-		if !slices.Equal(units(t, parsed, level), units(t, mapped, level)) {
+		if !slices.Equal(units(t, parsed, level), units(t, cached, level)) {
 			t.Errorf("the %ss differ", level)
 		}
 	}
@@ -366,6 +369,54 @@ func FuzzRecord(f *testing.F) {
 				if unit.DocumentID != c.ID(u.DocumentOf(i)) {
 					t.Fatalf("unit %+v is in document %q", unit, c.ID(u.DocumentOf(i)))
 				}
+			}
+		}
+	})
+}
+
+// FuzzCorpusFile changes a good file: opening must refuse it or give a corpus of which everything can be read.
+func FuzzCorpusFile(f *testing.F) {
+	var buffer mapped.Buffer
+	b := newBuilder(&buffer)
+	for i := range 5 {
+		d := Document{ID: fmt.Sprint(i), Title: "T", Paragraphs: []Paragraph{{Text: "One. Two."}, {Sentences: []string{"", "Three."}}}}
+		if err := b.add(d, place{}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := b.finish(); err != nil {
+		f.Fatal(err)
+	}
+	good := buffer.Bytes()
+	f.Add(uint32(0), []byte{}, uint16(0), true)
+	f.Add(uint32(1000), []byte{255, 255, 255, 255}, uint16(0), true)
+	f.Fuzz(func(t *testing.T, at uint32, change []byte, cut uint16, sums bool) {
+		data := bytes.Clone(good)
+		copy(data[int(at)%len(data):], change)
+		data = data[:len(data)-min(int(cut), len(data))]
+		if sums {
+			mappedtest.Resum(data)
+		}
+		file, err := mapped.Parse(data, fileKind, fileVersion)
+		if err != nil {
+			return
+		}
+		c, err := load(file)
+		if err != nil {
+			return
+		}
+		for i := range c.Len() {
+			d := c.At(i)
+			c.Document(d.ID)
+			c.ByTitle(d.Title)
+		}
+		for _, level := range []Level{DocumentLevel, ParagraphLevel, SentenceLevel} {
+			u, err := c.Unit(level)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, unit := range u.All() {
+				u.Resolve(unit.ID)
 			}
 		}
 	})

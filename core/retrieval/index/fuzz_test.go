@@ -2,34 +2,11 @@ package index
 
 import (
 	"bytes"
-	"encoding/binary"
-	"hash/crc32"
 	"testing"
 
 	"github.com/forage-rl/forage/core/retrieval/internal/mapped"
+	"github.com/forage-rl/forage/core/retrieval/internal/mapped/mappedtest"
 )
-
-// resum makes the sums of a changed artefact right again, so that the fuzzer reaches what lies behind them.
-func resum(data []byte) {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	if len(data) < 64 {
-		return
-	}
-	binary.LittleEndian.PutUint64(data[24:], uint64(len(data)))
-	count := int(binary.LittleEndian.Uint32(data[20:]))
-	end := 64 + 40*count
-	if count > 64 || len(data) < end+4 {
-		return
-	}
-	for i := range count {
-		row := data[64+40*i:]
-		offset, length := binary.LittleEndian.Uint64(row[16:]), binary.LittleEndian.Uint64(row[24:])
-		if offset <= uint64(len(data)) && length <= uint64(len(data))-offset {
-			binary.LittleEndian.PutUint32(row[32:], crc32.Checksum(data[offset:offset+length], table))
-		}
-	}
-	binary.LittleEndian.PutUint32(data[end:], crc32.Checksum(data[:end], table))
-}
 
 // FuzzHNSWFile changes a good file: opening must refuse it or give a graph that can be searched.
 func FuzzHNSWFile(f *testing.F) {
@@ -44,7 +21,7 @@ func FuzzHNSWFile(f *testing.F) {
 		copy(data[int(at)%len(data):], change)
 		data = data[:len(data)-min(int(cut), len(data))]
 		if sums {
-			resum(data)
+			mappedtest.Resum(data)
 		}
 		file, err := mapped.Parse(data, hnswKind, hnswVersion)
 		if err != nil {
@@ -81,7 +58,7 @@ func FuzzBM25File(f *testing.F) {
 		copy(data[int(at)%len(data):], change)
 		data = data[:len(data)-min(int(cut), len(data))]
 		if sums {
-			resum(data)
+			mappedtest.Resum(data)
 		}
 		file, err := mapped.Parse(data, bm25Kind, bm25Version)
 		if err != nil {
