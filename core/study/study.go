@@ -123,17 +123,12 @@ func (x *execution) due() ([]plan.Run, error) {
 		if err != nil {
 			return nil, err
 		}
+		if settled, err := x.settle(r, state); err != nil {
+			return nil, err
+		} else if settled {
+			continue
+		}
 		switch {
-		case len(r.Reasons) > 0 && !x.Accept && !x.Fresh:
-			// Neither reused nor resumed: what it was made from is not there any more.
-			stale := fmt.Errorf("run %s is stale: %s; keep it with --accept, or start it afresh with --fresh", r.ID, strings.Join(r.Reasons, ", "))
-			x.summary.Failed++
-			x.summary.Errors[r.ID] = stale
-			if state.Status != record.Stale {
-				if err := x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Stale, Step: state.Step, Message: strings.Join(r.Reasons, ", ")}); err != nil {
-					return nil, err
-				}
-			}
 		case x.Due(state.Status):
 			due = append(due, r)
 		case state.Status == record.Failed:
@@ -144,6 +139,35 @@ func (x *execution) due() ([]plan.Run, error) {
 		}
 	}
 	return due, nil
+}
+
+// settle deals with a run that is stale, or was when it was last looked at, and says whether nothing is left to do.
+func (x *execution) settle(r plan.Run, state record.State) (bool, error) {
+	reasons := strings.Join(r.Reasons, ", ")
+	switch {
+	case x.Fresh:
+		return false, nil
+	case reasons != "" && !x.Accept:
+		// Neither reused nor resumed: what it was made from is not there any more.
+		x.summary.Failed++
+		x.summary.Errors[r.ID] = fmt.Errorf("run %s is stale: %s; keep it with --accept, or start it afresh with --fresh", r.ID, reasons)
+		if state.Status == record.Stale {
+			return true, nil
+		}
+		return true, x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Stale, Step: state.Step, Message: reasons})
+	case state.Status != record.Stale || r.Status == "":
+		return false, nil
+	}
+	// It was noted as stale before, and is as it was again or is to be kept: a result counts again.
+	result, ok, err := x.Dir.Run(r.ID).ReadResult()
+	if err != nil || !ok {
+		return false, err
+	}
+	if reasons != "" {
+		reasons = "accepted although " + reasons
+	}
+	x.summary.Done++
+	return true, x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: result.Status, Step: result.Checkpoint.Step, Message: reasons})
 }
 
 func (x *execution) note(e record.Event) error {
