@@ -255,7 +255,15 @@ func (x *BM25) cut(text string) func(func(string) bool) {
 
 func (x *BM25) find(word string) (int, bool) {
 	return sort.Find(len(x.weights), func(t int) int {
-		return strings.Compare(word, string(x.terms[x.termBounds[t]:x.termBounds[t+1]]))
+		// Comparing converted bytes does not allocate, strings.Compare would.
+		term := x.terms[x.termBounds[t]:x.termBounds[t+1]]
+		switch {
+		case word < string(term):
+			return -1
+		case word > string(term):
+			return 1
+		}
+		return 0
 	})
 }
 
