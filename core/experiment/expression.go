@@ -106,15 +106,19 @@ func newExpression(expr hclsyntax.Expression, f *frame, s scope, result cty.Type
 	if diags := checkAttributes(expr, ctx); diags.HasErrors() {
 		return nil, diags
 	}
-	v, diags := expr.Value(ctx)
+	v, diags := tolerant(expr.Value(ctx))
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	if v.IsKnown() {
+	if v.IsKnown() || v.Type() != cty.DynamicPseudoType {
 		var err error
-		if result == cty.Number {
+		switch {
+		case !v.IsKnown() && v.Type() != result:
+			err = fmt.Errorf("%s is required, got %s", friendly(cty.UnknownVal(result)), friendly(v))
+		case !v.IsKnown():
+		case result == cty.Number:
 			_, err = numberOf(v)
-		} else {
+		default:
 			_, err = boolOf(v)
 		}
 		if err != nil {

@@ -77,7 +77,7 @@ func (p *printer) expr(e hclsyntax.Expression, level int) {
 	case *hclsyntax.ScopeTraversalExpr:
 		p.traversal(e.Traversal)
 	case *hclsyntax.RelativeTraversalExpr:
-		p.expr(e.Source, 8)
+		p.operand(e.Source)
 		p.traversal(e.Traversal)
 	case *hclsyntax.ParenthesesExpr:
 		p.expr(e.Expression, level)
@@ -115,12 +115,12 @@ func (p *printer) expr(e hclsyntax.Expression, level int) {
 		p.expr(e.Val, op.level+1)
 		done()
 	case *hclsyntax.IndexExpr:
-		p.expr(e.Collection, 8)
+		p.operand(e.Collection)
 		p.out.WriteByte('[')
 		p.expr(e.Key, 0)
 		p.out.WriteByte(']')
 	case *hclsyntax.SplatExpr:
-		p.expr(e.Source, 8)
+		p.operand(e.Source)
 		p.out.WriteString("[*]")
 		p.splat(e.Each, e.Item)
 	case *hclsyntax.TupleConsExpr:
@@ -152,6 +152,26 @@ func (p *printer) expr(e hclsyntax.Expression, level int) {
 		p.diags = append(p.diags, errorAt(e.Range().Ptr(), "Unsupported expression",
 			"An expression of this form (%T) cannot be used where the value is computed while the run goes on.", e))
 	}
+}
+
+// operand prints what an index or an attribute is taken of. What follows a [*] would go into it, so that it needs
+// parentheses.
+func (p *printer) operand(e hclsyntax.Expression) {
+	inner := e
+	for {
+		parens, ok := inner.(*hclsyntax.ParenthesesExpr)
+		if !ok {
+			break
+		}
+		inner = parens.Expression
+	}
+	if _, splat := inner.(*hclsyntax.SplatExpr); splat {
+		p.out.WriteByte('(')
+		p.expr(inner, 0)
+		p.out.WriteByte(')')
+		return
+	}
+	p.expr(inner, 8)
 }
 
 func (p *printer) list(exprs []hclsyntax.Expression) {

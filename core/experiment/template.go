@@ -104,8 +104,24 @@ func (r *renderer) evaluate(e hclsyntax.Expression, ctx *hcl.EvalContext) (cty.V
 		}
 	}
 	v, diags := e.Value(ctx)
+	if r.check {
+		v, diags = tolerant(v, diags)
+	}
 	r.diags = append(r.diags, diags...)
 	return v, diags
+}
+
+// tolerant takes an index that a sample's short lists do not have for an unknown value.
+func tolerant(v cty.Value, diags hcl.Diagnostics) (cty.Value, hcl.Diagnostics) {
+	if !diags.HasErrors() {
+		return v, diags
+	}
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError && d.Summary != "Invalid index" {
+			return v, diags
+		}
+	}
+	return cty.DynamicVal, nil
 }
 
 func (r *renderer) value(e hclsyntax.Expression, ctx *hcl.EvalContext) {
