@@ -195,6 +195,9 @@ func writeTurn(w io.Writer, number int, t episode.Turn) {
 }
 
 func writeRewards(w io.Writer, r episode.Rewards, used *float64) {
+	if len(r.Leaves) == 0 && used == nil {
+		return // nobody scored it
+	}
 	fmt.Fprintf(w, "reward: %.4g", r.Total)
 	if used != nil {
 		fmt.Fprintf(w, " (trained on %.4g)", *used)
