@@ -179,7 +179,7 @@ func (s *Study) readFile(name string, order *[]*node) (included []string, diags 
 	if filepath.Dir(name) == filepath.Clean(s.Dir) {
 		s.own[name] = true
 	}
-	file, diags := s.parser.ParseHCLFile(name)
+	file, diags := s.parseFile(name)
 	if file == nil || file.Body == nil {
 		return nil, diags
 	}

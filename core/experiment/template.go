@@ -235,7 +235,7 @@ func newTemplate(expr hclsyntax.Expression, f *frame, s scope) (*Template, hcl.D
 		if file := fileArgument(inner, f); file != "" {
 			name, start = file, hcl.InitialPos
 		}
-		parsed, diags := hclsyntax.ParseTemplate([]byte(v.AsString()), name, start)
+		parsed, diags := parseTemplateText(v.AsString(), name, start)
 		if diags.HasErrors() {
 			for _, d := range diags {
 				if name == inner.Range().Filename {

@@ -151,7 +151,7 @@ func (s *Study) givenValues() (map[string]cty.Value, hcl.Diagnostics) {
 	}
 	known := slices.Collect(maps.Keys(s.variables))
 	for _, path := range s.inputs.VarFiles {
-		file, more := s.parser.ParseHCLFile(path)
+		file, more := s.parseFile(path)
 		diags = append(diags, more...)
 		if file == nil || file.Body == nil {
 			continue
@@ -179,7 +179,7 @@ func (v *variable) parse(text, from string) (cty.Value, hcl.Diagnostics) {
 	if v.typ == cty.String {
 		return cty.StringVal(text), nil
 	}
-	expr, diags := hclsyntax.ParseExpression([]byte(text), "<"+from+">", hcl.InitialPos)
+	expr, diags := parseExpressionText(text, "<"+from+">")
 	if !diags.HasErrors() {
 		value, more := expr.Value(nil)
 		if !more.HasErrors() {
