@@ -60,11 +60,8 @@ func (a *AlgorithmClient) Step(ctx context.Context, req sdk.StepRequest) (out sd
 			case <-ctx.Done():
 				return
 			case t := <-ticker.C:
-				switch {
-				case t.UnixNano()-alive.Load() > int64(i.spec.StuckAfter):
-					cancel(&StuckError{Plugin: i.spec.Name, Method: "Step", After: i.spec.StuckAfter, What: "gave no sign of life"})
-				case i.hostCalls.Load() == 0 && t.UnixNano()-i.hostActivity.Load() > int64(i.spec.Timeout):
-					cancel(&StuckError{Plugin: i.spec.Name, Method: "Step", After: i.spec.Timeout, What: "neither ended nor called the host"})
+				if stuck := i.stepStuck(t.UnixNano(), alive.Load(), i.hostActivity.Load(), i.hostCalls.Load()); stuck != nil {
+					cancel(stuck)
 				}
 			}
 		}
@@ -74,6 +71,18 @@ func (a *AlgorithmClient) Step(ctx context.Context, req sdk.StepRequest) (out sd
 		return err
 	})
 	return out, err
+}
+
+// stepStuck judges a step: when its process last gave a sign of life, when a call to the host last began or ended,
+// and how many are being served. Times are in nanoseconds.
+func (i *instance) stepStuck(now, alive, hostActivity, hostCalls int64) error {
+	switch {
+	case now-alive > int64(i.spec.StuckAfter):
+		return &StuckError{Plugin: i.spec.Name, Method: "Step", After: i.spec.StuckAfter, What: "gave no sign of life"}
+	case hostCalls == 0 && now-hostActivity > int64(i.spec.Timeout):
+		return &StuckError{Plugin: i.spec.Name, Method: "Step", After: i.spec.Timeout, What: "neither ended nor called the host"}
+	}
+	return nil
 }
 
 // Save implements [sdk.Stateful]; an algorithm without state gives nil.

@@ -31,13 +31,13 @@ const maxDescription = 16 << 20
 func (c *Catalogue) describe(ctx context.Context, p Pack) (wire.Description, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d, done := c.described[p.Digest]; done {
+	if d, done := c.described[p.key()]; done {
 		return d.Description, d.err
 	}
 	d := &describedPack{}
 	d.Description, d.err = c.describeUncached(ctx, p)
 	if d.err == nil || ctx.Err() == nil {
-		c.described[p.Digest] = d
+		c.described[p.key()] = d
 	}
 	return d.Description, d.err
 }
@@ -46,7 +46,7 @@ func (c *Catalogue) describeUncached(ctx context.Context, p Pack) (wire.Descript
 	if !p.Trusted {
 		return wire.Description{}, &UntrustedError{Pack: p}
 	}
-	cache := filepath.Join(c.options.CacheDir, "schemas", p.Digest+".json")
+	cache := filepath.Join(c.options.CacheDir, "schemas", p.key()+".json")
 	if b, err := os.ReadFile(cache); err == nil {
 		// A cache that another version wrote or that was cut short is made anew.
 		if d, err := parseDescription(p, b); err == nil {

@@ -92,6 +92,9 @@ type Pack struct {
 	Trusted bool   // may be started
 }
 
+// key tells packs apart in caches: one file may be linked under two names and serve another pack under each.
+func (p Pack) key() string { return p.Digest + "-" + p.Name }
+
 // Short is the pack's name in labels: "citations" of forage-citations.
 func (p Pack) Short() string { return strings.TrimPrefix(p.Name, "forage-") }
 
@@ -101,8 +104,8 @@ type Catalogue struct {
 	options Options
 	packs   []Pack
 
-	mu          sync.Mutex // guards the rest
-	described   map[string]*describedPack
+	mu          sync.Mutex                // guards the rest
+	described   map[string]*describedPack // by Pack.key, as validations
 	validations map[string]*packValidator
 	identity    *identity
 	sockets     *socketDir

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ func testOptions(dir string) Options {
 }
 
 // install links packs into a folder.
-func install(t *testing.T, dir string, names ...string) {
+func install(t testing.TB, dir string, names ...string) {
 	t.Helper()
 	executable, err := os.Executable()
 	if err != nil {
@@ -111,4 +112,10 @@ func (s *scripted) Search(ctx context.Context, r sdk.SearchRequest) ([][]episode
 	s.searches++
 	s.mu.Unlock()
 	return s.search(ctx, r)
+}
+
+// runByHand starts a pack as a person would.
+func runByHand(path string) (string, error) {
+	out, err := exec.Command(path).CombinedOutput()
+	return string(out), err
 }

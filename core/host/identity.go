@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -16,7 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -102,7 +100,7 @@ func sweepSockets(base string) {
 	}
 	for _, path := range entries {
 		pid, err := strconv.Atoi(strings.Split(strings.TrimPrefix(filepath.Base(path), socketPrefix), "-")[0])
-		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		if err != nil || pid <= 0 || !processGone(pid) {
 			continue
 		}
 		if info, err := os.Lstat(path); err == nil && info.IsDir() && info.Mode().Perm() == fs.FileMode(0o700) {

@@ -207,10 +207,6 @@ func (i *instance) configure(ctx context.Context, r *running) error {
 			}, append(options, grpc.StatsHandler(byteCounter{&i.account})))
 		})
 	}
-	ctx, err := hostside.Enter(ctx, i.spec.Name)
-	if err != nil {
-		return err
-	}
 	configured, err := hostside.NewPlugin(r.conn).Configure(ctx, hostside.Configuration{
 		Plugin: hostside.Name{Kind: i.info.Kind, Name: i.info.Name}, Values: i.spec.Values, Instance: i.spec.Name, BrokerID: broker,
 	})

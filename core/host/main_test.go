@@ -39,6 +39,7 @@ func testPacks() map[string]func() {
 		"forage-plain":   func() { rawPack("forage-plain", 1, "1|1|unix|/nowhere|grpc|") },
 		"forage-dies":    func() { rawPack("forage-dies", 1, ""); os.Exit(3) },
 		"forage-no-pack": func() { fmt.Fprintln(os.Stderr, "usage: no-pack FILE"); os.Exit(2) },
+		"forage-slow":    func() { rawPack("forage-slow", 1, ""); time.Sleep(time.Hour) },
 		"forage-host":    hostProcess,
 	}
 }
@@ -52,8 +53,7 @@ func rawPack(name string, protocol int, handshake string) {
 	fmt.Fprintln(os.Stderr, "about to start")
 	if handshake != "" {
 		fmt.Println(handshake)
-		// Until the host ends it: it holds the other end of this pipe.
-		select {}
+		time.Sleep(time.Hour) // until the host ends it
 	}
 }
 

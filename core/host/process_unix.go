@@ -2,7 +2,10 @@
 
 package host
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // kill ends the process and its whole group.
 func (p *process) kill() {
@@ -17,3 +20,5 @@ func (p *process) signalGroup() {
 	// ESRCH means that all of it has ended.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
+
+func processGone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -72,6 +72,7 @@ type Supervisor struct {
 	mu        sync.Mutex
 	closed    bool
 	instances []*instance
+	retired   []Stats // of instances closed before the run's end
 }
 
 // NewSupervisor prepares a run: a certificate and a folder for sockets of its own.
@@ -157,17 +158,22 @@ func (s *Supervisor) start(ctx context.Context, kind sdk.Kind, spec InstanceSpec
 }
 
 func (s *Supervisor) remove(i *instance) error {
+	err := i.close()
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.instances)
 	s.instances = slices.DeleteFunc(s.instances, func(j *instance) bool { return i == j })
-	s.mu.Unlock()
-	return i.close()
+	if stats := i.account.snapshot(); len(s.instances) < n && stats.Calls > 0 {
+		s.retired = append(s.retired, stats)
+	}
+	return err
 }
 
-// Stats accounts for each instance so far, by name.
+// Stats accounts for each instance so far, closed ones too, by name.
 func (s *Supervisor) Stats() []Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []Stats
+	all := slices.Clone(s.retired)
 	for _, i := range s.instances {
 		all = append(all, i.account.snapshot())
 	}

@@ -40,7 +40,7 @@ func (c *Catalogue) Validate(ctx context.Context, kind sdk.Kind, label string, v
 	if err != nil {
 		return nil, fmt.Errorf("configuration of %s %q: %w", kind, label, err)
 	}
-	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", info.Digest, kind, info.Name, b))
+	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", info.Pack.key(), kind, info.Name, b))
 	cache := filepath.Join(c.options.CacheDir, "validations", hex.EncodeToString(key[:])+".json")
 	if b, err := os.ReadFile(cache); err == nil {
 		var ds diag.Diagnostics
@@ -68,10 +68,10 @@ func (c *Catalogue) Validate(ctx context.Context, kind sdk.Kind, label string, v
 
 func (c *Catalogue) validator(ctx context.Context, p Pack) (*connection, error) {
 	c.mu.Lock()
-	v, there := c.validations[p.Digest]
+	v, there := c.validations[p.key()]
 	if !there {
 		v = &packValidator{}
-		c.validations[p.Digest] = v
+		c.validations[p.key()] = v
 	}
 	err := c.prepareProcesses()
 	identity, sockets := c.identity, c.sockets

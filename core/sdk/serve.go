@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -25,8 +27,9 @@ import (
 //	func main() { sdk.Serve(pack()) }
 //
 // Started by forage it serves until forage ends it. With the argument "describe" it prints as JSON what the pack
-// holds. Started by hand it says what it is. What the pack prints to standard output goes to its log, since standard
-// output belongs to the handshake; do not print before Serve.
+// holds. Started by hand it says what it is. What the pack logs by log/slog reaches the host's log with its level, and
+// what it prints to standard output goes to its own log file, since standard output belongs to the handshake; do not
+// print before Serve.
 func Serve(pack Pack) {
 	if err := pack.check(); err != nil {
 		exit("pack %q: %v", pack.Name, err)
@@ -49,6 +52,7 @@ func Serve(pack Pack) {
 		exit("pack %q: guard standard output: %v", pack.Name, err)
 	}
 	stdio := stdioOf(os.Stderr)
+	slog.SetDefault(slog.New(logHandler(os.Stderr)))
 	go exitWithHost()
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: handshake,
@@ -56,7 +60,7 @@ func Serve(pack Pack) {
 			wire.ProtocolVersion: {wire.PluginKey: &servedPack{pack: pack, stdio: stdio}},
 		},
 		GRPCServer: newGRPCServer,
-		Logger:     hclog.New(&hclog.LoggerOptions{Name: pack.Name, Level: hclog.Debug, Output: os.Stderr, JSONFormat: true}),
+		Logger:     hclog.New(&hclog.LoggerOptions{Name: pack.Name, Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})
 }
 
@@ -81,6 +85,24 @@ func ServeListener(ctx context.Context, pack Pack, listener net.Listener, dialHo
 		return err
 	}
 	return nil
+}
+
+// logHandler writes the lines that the host reads levels and values from: the format of hclog.
+func logHandler(w io.Writer) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) > 0 {
+			return a
+		}
+		switch a.Key {
+		case slog.TimeKey:
+			a.Key = "@timestamp"
+		case slog.LevelKey:
+			a = slog.String("@level", strings.ToLower(a.Value.String()))
+		case slog.MessageKey:
+			a.Key = "@message"
+		}
+		return a
+	}})
 }
 
 func exit(format string, args ...any) {
