@@ -55,7 +55,7 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 		}
 		if ok {
 			st.episodes[expert.ID] = expert
-			req.Experts = append(req.Experts, expert.Episode)
+			req.Experts = append(req.Experts, lean(expert.Episode))
 		}
 	}
 	return st, req, nil
@@ -141,12 +141,32 @@ func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]s
 	for i, ep := range episodes {
 		st.episodes[ep.ID] = ep
 		st.order = append(st.order, ep.ID)
-		responses[owner[i]].Episodes = append(responses[owner[i]].Episodes, ep.Episode)
+		responses[owner[i]].Episodes = append(responses[owner[i]].Episodes, lean(ep.Episode))
 	}
 	for _, r := range responses {
 		st.answered[r.RequestID] = r
 	}
 	return responses, nil
+}
+
+// lean is an episode without its texts, which are most of its bytes and of no use to an algorithm: it decides by
+// spans, hits and rewards.
+func lean(ep episode.Episode) episode.Episode {
+	ep.Sequences = slices.Clone(ep.Sequences)
+	for i := range ep.Sequences {
+		seq := &ep.Sequences[i]
+		seq.Prompt = ""
+		seq.Segments = slices.Clone(seq.Segments)
+		for j := range seq.Segments {
+			seq.Segments[j].Text = ""
+		}
+	}
+	ep.Turns = slices.Clone(ep.Turns)
+	for i := range ep.Turns {
+		turn := &ep.Turns[i]
+		turn.Text, turn.Thought, turn.Observation = "", "", ""
+	}
+	return ep
 }
 
 // jobs lays one request out as jobs.

@@ -62,7 +62,7 @@ type StepRequest struct {
 	Step      int // 0-based within the stage
 	Of        int // steps of the stage
 	Questions []episode.Question
-	// Experts holds expert episodes of those questions that have one.
+	// Experts holds expert episodes of those questions that have one, without texts.
 	Experts []episode.Episode
 }
 

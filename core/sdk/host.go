@@ -51,7 +51,8 @@ type Sampling struct {
 	Greedy      bool
 }
 
-// RolloutResponse holds the episodes of one request, scored.
+// RolloutResponse holds the episodes of one request, scored. They come without texts (prompt, segments, what a turn
+// wrote and read): an algorithm decides by spans, hits, answer and rewards.
 type RolloutResponse struct {
 	RequestID string
 	Episodes  []episode.Episode

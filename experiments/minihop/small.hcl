@@ -1,4 +1,4 @@
-# The methods as they are scaled to the embedded world, for the studies beside the demo.
+# The methods of ../methods, scaled to the embedded world: its tags, its token limits, fewer and larger steps.
 
 experiment "david_small" {
   description = "David-GRPO in the embedded world"
