@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -89,7 +90,18 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	a.fail(err)
+	a.advise(err)
 	return exitFailure
+}
+
+// advise says what to do about errors that can come from anywhere.
+func (a *app) advise(err error) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		fmt.Fprintln(a.err, "The disk is full. What was finished is kept. Free space, or give other folders with --runs and --cache; the same command then goes on.")
+	case errors.Is(err, fs.ErrPermission):
+		fmt.Fprintln(a.err, "Give yourself the right to that file, or use other folders with --runs and --cache.")
+	}
 }
 
 // fail prints an error.
@@ -206,6 +218,17 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 		}
 	}
 	return out
+}
+
+// arguments checks how many arguments a verb gets; high < 0 means any number.
+func arguments(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= low && (high < 0 || len(args) <= high) {
+			return nil
+		}
+		example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+		return fmt.Errorf("it is used as \"%s %s\", got %d arguments; for example: %s", cmd.Parent().CommandPath(), cmd.Use, len(args), example)
+	}
 }
 
 // interruptible gives a context that ends at the first interrupt; the second one ends the program.

@@ -39,7 +39,7 @@ the one that the study starts from, or with --run, or a run in place of PATH, th
 one that the run has trained. Nothing is recorded.`,
 		Example: `  forage ask experiments/minihop "what is anna 's employer 's city ?" --ablation demo
   forage ask 48553646d9e8 "what is anna 's employer 's city ?" --greedy`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd.Context(), args[0], args[1], &f, cmd.Flags().Changed("seed"))
 		},

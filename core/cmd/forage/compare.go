@@ -23,7 +23,7 @@ preconditions differ. Two runs are two checkpoints: the tests are over questions
 RUN is the folder of a run, its id, or the beginning of its id. Runs that were not
 asked the same questions cannot be compared.`,
 		Example: "  forage compare 48553646d9e8 ffcc151155d4\n  forage compare runs/a/48553646d9e8 runs/b/48553646d9e8 --html diff.html",
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var loaded [2]report.RunResult
 			var runs [2]record.Run

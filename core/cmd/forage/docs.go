@@ -25,7 +25,7 @@ func (a *app) docsCommand() *cobra.Command {
 		Short:   "Write the reference of the language and of all plugins",
 		Long:    "Write the reference of the language's blocks and of every plugin's attributes, with defaults, ranges and sources, as\nMarkdown. The plugins are those built with forage.",
 		Example: "  forage docs -o REFERENCE.md\n  forage docs --all",
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			catalogue, err := a.discover(cmd.Context())
 			if err != nil {

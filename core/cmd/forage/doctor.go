@@ -30,7 +30,7 @@ func (a *app) doctorCommand() *cobra.Command {
 in a few seconds), how to get the faster one, which plugin packs there are, and how
 much the cache holds. It fails when something keeps studies from running.`,
 		Example: "  forage doctor\n  forage doctor --backend xla:/usr/lib/pjrt_c_api_cpu_plugin.so",
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := &doctor{app: a}
 			d.build()

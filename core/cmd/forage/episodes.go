@@ -37,7 +37,7 @@ last training step is taken; with --evaluation the episodes of a final evaluatio
 		Example: `  forage episodes 48553646d9e8 --step 40
   forage episodes 48553646d9e8 --evaluation test --question test-17
   forage episodes 48553646d9e8 --step 1 --json | jq .rewards.total`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := a.findRun(args[0])
 			if err != nil {

@@ -25,7 +25,7 @@ func (a *app) evalCommand() *cobra.Command {
 test sets, or evaluations that were changed. Nothing is trained. PATH is a study;
 RUN is a finished run, which is then evaluated as its own config.hcl says.`,
 		Example: "  forage eval experiments/minihop --ablation demo\n  forage eval experiments/minihop --ablation demo --run 48553646d9e8",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, arg := range args {
 				jobs, s, err := a.evaluationJobs(cmd.Context(), arg, &f, only)

@@ -24,7 +24,7 @@ func (a *app) fmtCommand() *cobra.Command {
 		Short:   "Lay HCL files out in the usual way",
 		Long:    "Format .hcl files, and those in the folders named, in place. The names of changed files are printed.",
 		Example: "  forage fmt experiments\n  forage fmt -check experiments",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    arguments(1, -1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var files []string
 			for _, path := range args {

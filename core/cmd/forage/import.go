@@ -23,7 +23,7 @@ func (a *app) importCommand() *cobra.Command {
 file. Quantised weights are dequantised. DIR must be absent or empty; it appears
 when everything is in it.`,
 		Example: "  forage import gguf smollm2-135m.gguf models/smollm2-135m --dtype bfloat16",
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p := newPainter(a)
 			defer p.close()

@@ -22,7 +22,7 @@ func (a *app) indexCommand() *cobra.Command {
 share, and print what they are. Runs build what is missing by themselves; this does
 it beforehand.`,
 		Example: "  forage index experiments/hotpotqa -var data=DIR -var model=DIR",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, p, err := a.openPlan(cmd.Context(), args[0], &f)
 			if err != nil {

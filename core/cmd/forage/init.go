@@ -43,7 +43,7 @@ whether it may be started from now on: nothing of it runs before. Last, write
 ` + host.LockFileName + ` into DIR, which pins the packs that the study uses. The lock is for
 repeating results; it is not trust. Without DIR only trust is dealt with.`,
 		Example: "  forage init my-study\n  forage init experiments/minihop\n  forage init --yes",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if err := a.scaffold(args[0]); err != nil {

@@ -27,7 +27,7 @@ func (a *app) planCommand() *cobra.Command {
 the records, which inputs are absent, what the algorithm of each stage is going to
 do, and the smallest difference that the study can tell from noise.`,
 		Example: "  forage plan experiments/minihop --ablation demo\n  forage plan experiments/hotpotqa -var data=DIR -var model=DIR -check",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			ctx := cmd.Context()
 			s, p, err := a.openPlan(ctx, args[0], &f)

@@ -28,7 +28,7 @@ func (a *app) pluginListCommand() *cobra.Command {
 		Use:     "list",
 		Short:   "List the plugins of all packs that may be started",
 		Example: "  forage plugin list",
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			catalogue, err := a.discover(cmd.Context())
 			if err != nil {
@@ -67,7 +67,7 @@ func (a *app) pluginDescribeCommand() *cobra.Command {
 		Use:     "describe NAME",
 		Short:   "Print what a plugin does and every attribute that it takes",
 		Example: "  forage plugin describe david-grpo\n  forage plugin describe citations/web",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			catalogue, err := a.discover(cmd.Context())
 			if err != nil {
@@ -123,7 +123,7 @@ func (a *app) pluginBundleCommand() *cobra.Command {
 		Long:    "Write DIR/" + host.BundleFile + ", by which forage knows the packs that were built with it. \"make build\" does this.",
 		Example: "  forage plugin bundle bin/plugins",
 		Hidden:  true,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := host.WriteBundle(args[0]); err != nil {
 				return fmt.Errorf("bundle the packs in %s: %w", args[0], err)

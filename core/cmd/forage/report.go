@@ -60,7 +60,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Long: `Print the tables and tests of a study's finished runs. Runs that are not finished
 are left out and said to be.`,
 		Example: "  forage report experiments/minihop --ablation demo --html report.html",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, p, err := a.openPlan(cmd.Context(), args[0], &f)
 			if err != nil {

@@ -68,7 +68,7 @@ done again with --fresh. Interrupt (Ctrl-C) to stop: the same command goes on.`,
 		Example: `  forage run experiments/minihop --ablation demo
   forage run experiments/minihop --ablation demo --only david_grpo --parallel 2
   forage run experiments/hotpotqa -var data=DIR -var model=DIR --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runStudy(cmd.Context(), args[0], &f) },
 	}
 	f.study.add(c)
@@ -231,21 +231,39 @@ func (x *executor) report(ctx context.Context, summary study.Summary) error {
 	return nil
 }
 
-// failures prints why runs failed, and fails if any did.
+// failures prints why runs failed, and fails if any did. Runs that failed for one reason share a line.
 func (x *executor) failures(summary study.Summary, names map[string]string) error {
 	if len(summary.Errors) == 0 {
 		return nil
 	}
+	var causes []string
+	first := map[string]plan.Run{}
+	others := map[string][]string{}
 	for _, r := range x.plan.Runs {
 		err, failed := summary.Errors[r.ID]
 		if !failed {
 			continue
 		}
-		x.fail(fmt.Errorf("%s: %w", names[r.ID], err))
+		cause := strings.TrimPrefix(err.Error(), "run "+r.ID+": ")
+		if _, known := first[cause]; known {
+			others[cause] = append(others[cause], names[r.ID])
+			continue
+		}
+		causes = append(causes, cause)
+		first[cause] = r
+	}
+	for _, cause := range causes {
+		r := first[cause]
+		x.fail(fmt.Errorf("%s (run %s): %s", names[r.ID], r.ID, cause))
+		if len(others[cause]) > 0 {
+			fmt.Fprintf(x.err, "The same: %s\n", strings.Join(others[cause], ", "))
+		}
+		x.advise(summary.Errors[r.ID])
 	}
 	if summary.Skipped > 0 {
-		fmt.Fprintf(x.err, "%d of them failed before and were not tried again: use --retry failed.\n", summary.Skipped)
+		fmt.Fprintf(x.err, "%d runs failed before and were not tried again.\n", summary.Skipped)
 	}
-	fmt.Fprintf(x.err, "Logs of the plugins: %s\n", filepath.Join(x.dir.Dir, "RUN", "attempt-N", "logs"))
+	fmt.Fprintf(x.err, "When the cause is mended, run the same command with --retry failed. What plugins said is in %s.\n",
+		filepath.Join(x.dir.Dir, "RUN", "attempt-N", "logs"))
 	return errReported
 }

@@ -34,7 +34,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Short:   "Show how runs stand",
 		Long:    "Show how the runs of a study stand. PATH is a study, a folder of records, or its name; without it all studies with\nrecords are listed.",
 		Example: "  forage status\n  forage status minihop-demo\n  forage status experiments/minihop --ablation demo",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listStudies(asJSON)

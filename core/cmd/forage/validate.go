@@ -21,7 +21,7 @@ func (a *app) validateCommand() *cobra.Command {
 expressions, unused blocks. All that is wrong is said at once, with its places.
 PATH is a folder with a main.hcl, or a single file. No data is read.`,
 		Example: "  forage validate experiments/minihop\n  forage validate experiments/hotpotqa -var data=DIR -var model=DIR -json",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inputs, err := f.inputs()
 			if err != nil {
