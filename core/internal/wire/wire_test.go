@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/forage-rl/forage/core/internal/wire/foragev1"
+	"github.com/forage-rl/forage/core/internal/wire/wiretest"
 	"github.com/forage-rl/forage/core/sdk/diag"
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/objective"
@@ -32,7 +33,7 @@ func roundTrip[V any, M proto.Message](t *testing.T, fix func(*rand.Rand, *V), t
 	r := rand.New(rand.NewPCG(1, 2))
 	for range rounds {
 		var want V
-		random(r, reflect.ValueOf(&want).Elem())
+		wiretest.Fill(r, reflect.ValueOf(&want).Elem())
 		if fix != nil {
 			fix(r, &want)
 		}
@@ -58,15 +59,13 @@ func roundTrip[V any, M proto.Message](t *testing.T, fix func(*rand.Rand, *V), t
 	}
 }
 
-func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
-
 func TestRoundTrips(t *testing.T) {
 	t.Run("question", func(t *testing.T) { roundTrip(t, nil, ToQuestion, FromQuestion) })
 	t.Run("hit", func(t *testing.T) {
 		roundTrip(t, nil, func(h episode.Hit) (*pb.Hit, error) { return ToHit(h), nil }, func(m *pb.Hit) (episode.Hit, error) { return FromHit(m), nil })
 	})
 	t.Run("episode", func(t *testing.T) {
-		roundTrip(t, fixEpisode, ToEpisode, FromEpisode)
+		roundTrip(t, wiretest.Episode, ToEpisode, FromEpisode)
 	})
 	t.Run("objective", func(t *testing.T) {
 		roundTrip(t, func(r *rand.Rand, o *objective.Objective) {
@@ -90,7 +89,7 @@ func TestRoundTrips(t *testing.T) {
 			}
 			s.Attributes = make([]schema.Attribute, r.IntN(3))
 			for i := range s.Attributes {
-				random(r, reflect.ValueOf(&s.Attributes[i]).Elem())
+				wiretest.Fill(r, reflect.ValueOf(&s.Attributes[i]).Elem())
 			}
 		}
 		for range rounds {
@@ -121,7 +120,7 @@ func TestRoundTrips(t *testing.T) {
 	t.Run("values", func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for range rounds {
-			want := map[string]any{"x": randomJSON(r, 0), "y": randomJSON(r, 0)}
+			want := map[string]any{"x": wiretest.JSON(r, 0), "y": wiretest.JSON(r, 0)}
 			b, err := EncodeValues(want)
 			if err != nil {
 				t.Fatal(err)
@@ -139,27 +138,6 @@ func TestRoundTrips(t *testing.T) {
 			}
 		}
 	})
-}
-
-// fixEpisode makes a random episode one that could be: segments inside their sequence, known enumerations.
-func fixEpisode(r *rand.Rand, e *episode.Episode) {
-	e.Stop = pick(r, "", episode.StopAnswered, episode.StopBudget, episode.StopLength, episode.StopInvalid, episode.StopError)
-	e.Origin = pick(r, episode.OriginPolicy, episode.OriginExpert, episode.OriginRerendered)
-	for i := range e.Sequences {
-		s := &e.Sequences[i]
-		s.PromptLength = r.IntN(10)
-		s.Length = s.PromptLength
-		for j := range s.Segments {
-			n := r.IntN(20)
-			s.Segments[j] = episode.Segment{
-				Kind: pick(r, episode.Policy, episode.Observation, episode.Notice), Start: s.Length, End: s.Length + n, Text: s.Segments[j].Text,
-			}
-			s.Length += n
-		}
-	}
-	for i := range e.Turns {
-		e.Turns[i].Action = pick(r, episode.ActionCall, episode.ActionAnswer, episode.ActionInvalid, episode.ActionNone)
-	}
 }
 
 func TestValuesOfGoTypes(t *testing.T) {
@@ -298,8 +276,8 @@ func FuzzFromMessages(f *testing.F) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 10 {
 		var e episode.Episode
-		random(r, reflect.ValueOf(&e).Elem())
-		fixEpisode(r, &e)
+		wiretest.Fill(r, reflect.ValueOf(&e).Elem())
+		wiretest.Episode(r, &e)
 		m, err := ToEpisode(e)
 		if err != nil {
 			f.Fatal(err)

@@ -115,7 +115,7 @@ func validate(t *testing.T, pack sdk.Pack, kind sdk.Kind, p sdk.Plugin, values m
 }
 
 // wantPath wants an error about an attribute.
-func wantPath(t *testing.T, ds diag.Diagnostics, attribute string) {
+func wantPath(t testing.TB, ds diag.Diagnostics, attribute string) {
 	t.Helper()
 	if !slices.ContainsFunc(ds, func(d diag.Diagnostic) bool {
 		return d.Severity == diag.Error && len(d.Path) > 0 && d.Path[0].Attr == attribute
@@ -124,7 +124,7 @@ func wantPath(t *testing.T, ds diag.Diagnostics, attribute string) {
 	}
 }
 
-func checkSchema(t *testing.T, s schema.Schema, path string) {
+func checkSchema(t testing.TB, s schema.Schema, path string) {
 	t.Helper()
 	for _, a := range s.Attributes {
 		if a.Description == "" {
@@ -157,7 +157,7 @@ func returns(t *testing.T, f func(ctx context.Context) error) {
 }
 
 // finite reports numbers that are not.
-func finite(t *testing.T, what string, values ...float64) {
+func finite(t testing.TB, what string, values ...float64) {
 	t.Helper()
 	for _, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -168,7 +168,7 @@ func finite(t *testing.T, what string, values ...float64) {
 }
 
 // same wants equal answers.
-func same(t *testing.T, what string, want, got any) {
+func same(t testing.TB, what string, want, got any) {
 	t.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); d != "" {
 		t.Errorf("%s (-first +again):\n%s", what, d)

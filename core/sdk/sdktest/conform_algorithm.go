@@ -206,7 +206,7 @@ func testAlgorithmCase(t *testing.T, plugin sdk.AlgorithmPlugin, c AlgorithmCase
 	})
 }
 
-func checkPlan(t *testing.T, plan sdk.PlanResponse) {
+func checkPlan(t testing.TB, plan sdk.PlanResponse) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, o := range plan.Objectives {
@@ -232,7 +232,7 @@ func checkPlan(t *testing.T, plan sdk.PlanResponse) {
 	}
 }
 
-func checkStep(t *testing.T, what string, plan sdk.PlanResponse, known map[string]episode.Episode, out sdk.StepResponse) {
+func checkStep(t testing.TB, what string, plan sdk.PlanResponse, known map[string]episode.Episode, out sdk.StepResponse) {
 	t.Helper()
 	for name, v := range out.Metrics {
 		finite(t, what+", metric "+name, v)
@@ -272,7 +272,7 @@ func checkStep(t *testing.T, what string, plan sdk.PlanResponse, known map[strin
 	}
 }
 
-func checkSample(t *testing.T, what string, o objective.Objective, known map[string]episode.Episode, s sdk.Sample) {
+func checkSample(t testing.TB, what string, o objective.Objective, known map[string]episode.Episode, s sdk.Sample) {
 	t.Helper()
 	e, ok := known[s.EpisodeID]
 	if !ok {
