@@ -54,7 +54,7 @@ type Evaluation struct {
 // Budgets are what a run spent. Equal budgets make arms comparable.
 type Budgets struct {
 	SampledTokens  int64   `json:"sampled_tokens"` // policy tokens in episodes
-	DecodedTokens  int64   `json:"decoded_tokens"` // tokens the sampler computed, including discarded and frozen policies'
+	DecodedTokens  int64   `json:"decoded_tokens"` // tokens the sampler computed for training, prompts and observations included; evaluations are not counted
 	TrainedTokens  int64   `json:"trained_tokens"` // tokens with a loss, times epochs
 	ToolCalls      int64   `json:"tool_calls"`
 	OptimizerSteps int64   `json:"optimizer_steps"`

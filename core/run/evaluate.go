@@ -102,6 +102,9 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 			})
 		}
 	}
+	// Budgets are about training: how often a run is evaluated must not change them.
+	before := r.decoded.Load()
+	defer func() { r.decoded.Store(before) }()
 	done := evaluated{step: r.state.Global}
 	for chunk := range slices.Chunk(jobs, r.rows) {
 		r.report("evaluating "+e.Name, len(done.episodes), len(jobs))

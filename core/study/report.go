@@ -18,7 +18,7 @@ func Results(p *plan.Plan, dir record.Study) (report.Study, error) {
 		s.Name += " " + p.Ablation
 	}
 	if p.Primary != nil {
-		s.Primary = report.Primary{Evaluations: []string{p.Primary.Evaluation}, Metric: p.Primary.Metric}
+		s.Primary = report.Primary{Evaluations: p.Primary.Evaluations, Metric: p.Primary.Metric}
 	}
 	if p.Assume != nil {
 		s.Assume = report.Assume{SeedSD: p.Assume.SeedSD, Discordance: p.Assume.Discordance}

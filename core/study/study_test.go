@@ -240,6 +240,50 @@ func TestKilledStudyResumes(t *testing.T) {
 	}
 }
 
+// TestMethodsLearn trains both methods of the demo for 20 steps from the base that seldom searches. The margins are
+// wide: only what holds for any seed is asserted. David-GRPO learns to search and to answer; plain GRPO finds the
+// reward of guessing first and stops searching.
+func TestMethodsLearn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains two policies")
+	}
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), filepath.Join(experiments, "minihop"), "demo", map[string]string{"steps": "20", "seeds": "[0]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o := e.options(p, dir)
+	o.Parallel = 2
+	summary, err := Execute(t.Context(), o)
+	if err != nil || summary.Failed > 0 {
+		t.Fatalf("%v, %+v", err, summary)
+	}
+	metrics := map[string]record.Values{}
+	for _, r := range p.Runs {
+		result, ok, err := record.Study{Dir: dir}.Run(r.ID).ReadResult()
+		if err != nil || !ok {
+			t.Fatalf("run %s: %v", r.ID, err)
+		}
+		for _, ev := range result.Evaluations {
+			if ev.Name == "test" {
+				metrics[r.Cell.Arm] = ev.Metrics
+			}
+		}
+	}
+	david, grpo := metrics["david_grpo"], metrics["search_r1"]
+	t.Logf("david_grpo: em %.2f, searches %.2f; search_r1: em %.2f, searches %.2f", david["em"], david["searches"], grpo["em"], grpo["searches"])
+	if david["searches"] < 1.8 || david["em"] < .45 {
+		t.Errorf("David-GRPO must search and answer: %.2f searches, em %.2f", david["searches"], david["em"])
+	}
+	if grpo["searches"] > .2 || grpo["em"] > .38 {
+		t.Errorf("plain GRPO stops searching: %.2f searches, em %.2f", grpo["searches"], grpo["em"])
+	}
+	if david["em"]-grpo["em"] < .2 {
+		t.Errorf("the difference is %.2f", david["em"]-grpo["em"])
+	}
+}
+
 func TestSecondProcessIsRefused(t *testing.T) {
 	e := testEnv(t)
 	p, err := e.plan(t.Context(), "testdata/small", "small", nil)

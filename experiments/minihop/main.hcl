@@ -3,7 +3,7 @@
 
 ablation "demo" {
   description = "Search-R1 (GRPO, v0.3 reward) against David-GRPO, from a base that seldom searches"
-  seeds       = [0, 1, 2]
+  seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "search_r1" }
 

@@ -2,7 +2,7 @@
 
 ablation "never" {
   description = "David-GRPO with and without expert seeding, and Search-R1, from a base that never searches"
-  seeds       = [0, 1, 2]
+  seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "david_grpo" }
 

@@ -2,7 +2,7 @@
 
 ablation "retrievers" {
   description = "David-GRPO over a hashed dense index and over BM25"
-  seeds       = [0, 1, 2]
+  seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "david_grpo", retriever = tool.search }
 

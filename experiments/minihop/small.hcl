@@ -1,5 +1,17 @@
 # The methods of ../methods, scaled to the embedded world: its tags, its token limits, fewer and larger steps.
 
+variable "steps" {
+  type        = number
+  default     = 40
+  description = "training steps of the main stage"
+}
+
+variable "seeds" {
+  type        = list(number)
+  default     = [0, 1, 2]
+  description = "seeds of each study"
+}
+
 experiment "david_small" {
   description = "David-GRPO in the embedded world"
   policies    = { main = policy.habit }
@@ -53,7 +65,7 @@ experiment "david_small" {
       phase   = "main"
       updates = 2
     }
-    steps     = 40
+    steps     = var.steps
     questions = 16
   }
 
@@ -92,7 +104,7 @@ experiment "search_r1_small" {
     algorithm "search-r1" {
       updates = 2
     }
-    steps     = 40
+    steps     = var.steps
     questions = 16
   }
 
