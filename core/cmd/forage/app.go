@@ -98,7 +98,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) advise(err error) {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		fmt.Fprintln(a.err, "The disk is full. What was finished is kept. Free space, or give other folders with --runs and --cache; the same command then goes on.")
+		fmt.Fprintln(a.err, "The disk is full. What was finished is kept. Free space, or give other folders with --runs and --cache.")
 	case errors.Is(err, fs.ErrPermission):
 		fmt.Fprintln(a.err, "Give yourself the right to that file, or use other folders with --runs and --cache.")
 	}

@@ -314,11 +314,8 @@ func TestSecondProcess(t *testing.T) {
 	}
 	wantAll(t, stderr, "runs/study-groups", "locked", "wait until it ends")
 
-	if err := first.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	rest := lines()
-	if code := exitCode(first); code != 1 {
+	rest, code := interrupt(t, first, lines)
+	if code != 1 {
 		t.Errorf("exit code %d after an interrupt, want 1\n%s", code, rest)
 	}
 	wantAll(t, rest, "The same command goes on")
@@ -327,8 +324,21 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatalf("the journal after an interrupt: %v %v", states, err)
 	}
 	for id, s := range states {
-		if s.Status != record.Lost && s.Status != record.Planned {
+		if s.Status != record.Lost {
 			t.Errorf("run %s is %s after an interrupt", id, s.Status)
 		}
 	}
+	again := p.command("run", "study", "--only", "two", "-var", "steps=100000")
+	lines = startAndWait(t, again, "attempt 2, from step")
+	interrupt(t, again, lines)
+}
+
+// interrupt ends a command as Ctrl-C does.
+func interrupt(t *testing.T, cmd *exec.Cmd, lines func() string) (rest string, code int) {
+	t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	rest = lines()
+	return rest, cmd.ProcessState.ExitCode()
 }

@@ -208,6 +208,9 @@ experiment "grpo" {
     steps     = var.steps
     questions = 2
   }
+  checkpoint {
+    every = 1
+  }
   evaluate "test" {
     dataset = dataset.test
     sampling {

@@ -143,17 +143,17 @@ func (a *app) sensitivity(p *plan.Plan) error {
 	return nil
 }
 
-// questions is the size of the primary evaluation, as far as records or limits tell it without reading data.
+// questions is the size of the first primary evaluation, as far as records or limits tell it without reading data.
 func questions(p *plan.Plan, s report.Study) int {
 	for _, c := range s.Cells {
 		for _, r := range c.Runs {
-			if n := len(r.Questions[p.Primary.Evaluation]); n > 0 {
+			if n := len(r.Questions[p.Primary.Evaluations[0]]); n > 0 {
 				return n
 			}
 		}
 	}
 	for _, e := range p.Runs[0].Config.Evaluations {
-		if e.Name == p.Primary.Evaluation {
+		if e.Name == p.Primary.Evaluations[0] {
 			return e.Dataset.Limit
 		}
 	}

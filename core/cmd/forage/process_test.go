@@ -38,6 +38,3 @@ func startAndWait(t *testing.T, cmd *exec.Cmd, mark string) func() string {
 		return seen.String()
 	}
 }
-
-// exitCode is that of a command that has ended.
-func exitCode(cmd *exec.Cmd) int { return cmd.ProcessState.ExitCode() }

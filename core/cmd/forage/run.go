@@ -190,7 +190,7 @@ func (x *executor) event(p *painter, name string, e record.Event) {
 		p.say("%s: %s at step %d", name, strings.ReplaceAll(string(e.Event), "_", " "), e.Step)
 	default:
 		p.end(e.Run)
-		p.say("%s: %s: %s", name, e.Event, e.Message)
+		p.say("%s: %s: %s", name, e.Event, strings.TrimPrefix(e.Message, "run "+e.Run+": "))
 	}
 }
 
