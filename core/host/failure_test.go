@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -584,4 +585,44 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	if most != 2 {
 		t.Errorf("%d calls at once", most)
 	}
+}
+
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	c := bundle(t, "forage-good")
+	if _, err := c.Validate(within(t), sdk.KindReward, "testing", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	s, err := NewSupervisor(c, RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reward(t, s, InstanceSpec{}, &scripted{})
+	if _, err := r.Score(within(t), sdk.ScoreRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	pid := r.instance.current.runner.process.cmd.Process.Pid
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if alive(pid) {
+		t.Error("the process is left")
+	}
+	if stats := s.Stats(); len(stats) != 1 || stats[0].Calls != 1 {
+		t.Errorf("the account of a closed instance is lost: %+v", stats)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+	if _, err := os.Stat(s.sockets.path); !os.IsNotExist(err) {
+		t.Errorf("the sockets are left: %v", err)
+	}
+	ctx := within(t)
+	eventually(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= before || ctx.Err() != nil })
 }
