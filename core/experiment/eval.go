@@ -224,6 +224,9 @@ func (s *Study) evaluate(a *attr, seed *int64) (cty.Value, hcl.Diagnostics) {
 		return m.value, m.diags
 	}
 	v, diags := s.valueIn(a.expr, s.frame(a.file, seed), true)
+	if !v.IsWhollyKnown() {
+		v = cty.DynamicVal // a part of it has an error that is reported where it stands
+	}
 	s.memo[key] = memoized{v, diags}
 	return v, diags
 }

@@ -138,6 +138,9 @@ func numberOf(v cty.Value) (float64, error) {
 	if v.IsNull() {
 		return 0, errors.New("a number is required, got null")
 	}
+	if !v.IsKnown() {
+		return 0, errors.New("a number is required, got an unknown value")
+	}
 	if v.Type() != cty.Number {
 		return 0, fmt.Errorf("a number is required, got %s", friendly(v))
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -39,32 +40,57 @@ func functions() map[string]function.Function {
 	}
 }
 
-// Metric names a number of an evaluation.
-type Metric struct{ Evaluation, Metric string }
+// Metric names a number of an evaluation, or the mean of that number over several.
+type Metric struct {
+	Evaluations []string
+	Metric      string
+}
 
-func (m Metric) String() string { return m.Evaluation + "/" + m.Metric }
+// String is "test/em", or "mean of a/em, b/em".
+func (m Metric) String() string {
+	var list []string
+	for _, e := range m.Evaluations {
+		list = append(list, e+"/"+m.Metric)
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return "mean of " + strings.Join(list, ", ")
+}
 
 var (
 	metricType = cty.Capsule("metric", reflect.TypeFor[Metric]())
 	selectType = cty.Capsule("best", reflect.TypeFor[Select]())
 )
 
-func twoTexts() []function.Parameter {
-	return []function.Parameter{{Name: "evaluation", Type: cty.String}, {Name: "metric", Type: cty.String}}
-}
-
+// metricFunction is metric("test", "em") or metric(["hotpot", "musique"], "em").
 func metricFunction() function.Function {
 	return function.New(&function.Spec{
-		Params: twoTexts(), Type: function.StaticReturnType(metricType),
+		Params: []function.Parameter{{Name: "evaluation", Type: cty.DynamicPseudoType}, {Name: "metric", Type: cty.String}},
+		Type:   function.StaticReturnType(metricType),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			return cty.CapsuleVal(metricType, &Metric{args[0].AsString(), args[1].AsString()}), nil
+			m := &Metric{Metric: args[1].AsString()}
+			list := []cty.Value{args[0]}
+			if isList(args[0]) {
+				list = args[0].AsValueSlice()
+			}
+			for _, e := range list {
+				if e.IsNull() || e.Type() != cty.String || slices.Contains(m.Evaluations, e.AsString()) {
+					return cty.NilVal, function.NewArgErrorf(0, "the name of an evaluation or a list of different ones is required, got %s", shown(e))
+				}
+				m.Evaluations = append(m.Evaluations, e.AsString())
+			}
+			if len(m.Evaluations) == 0 {
+				return cty.NilVal, function.NewArgErrorf(0, "at least one evaluation is required")
+			}
+			return cty.CapsuleVal(metricType, m), nil
 		},
 	})
 }
 
 func bestFunction() function.Function {
 	return function.New(&function.Spec{
-		Params: twoTexts(), Type: function.StaticReturnType(selectType),
+		Params: []function.Parameter{{Name: "evaluation", Type: cty.String}, {Name: "metric", Type: cty.String}}, Type: function.StaticReturnType(selectType),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			return cty.CapsuleVal(selectType, &Select{Kind: SelectBest, Evaluation: args[0].AsString(), Metric: args[1].AsString()}), nil
 		},

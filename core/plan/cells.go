@@ -8,6 +8,9 @@ import (
 	"github.com/forage-rl/forage/core/experiment"
 )
 
+// maxCells bounds a plan: three axes of twenty values are 8,000 cells, more than anybody runs.
+const maxCells = 10_000
+
 // cells expands arms and axes, in the order in which they are written.
 func (m *maker) cells() []Cell {
 	a := m.ablation
@@ -15,6 +18,10 @@ func (m *maker) cells() []Cell {
 	for _, arm := range a.Arms {
 		combinations := []map[string]experiment.AxisValue{{}}
 		for _, group := range axisGroups(a, arm.Name) {
+			if len(cells)+len(combinations)*len(group[0].Values) > maxCells {
+				m.errorf(a.Range, "Too many cells", "The axes make more than %d cells. Zip axes that go together, limit them to arms, or vary one at a time.", maxCells)
+				return nil
+			}
 			var next []map[string]experiment.AxisValue
 			for _, before := range combinations {
 				for i := range group[0].Values {

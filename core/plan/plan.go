@@ -307,29 +307,27 @@ func (m *maker) checkPrimary(r *made) {
 		return
 	}
 	var names []string
-	var found *experiment.Evaluation
+	byName := map[string]*experiment.Evaluation{}
 	for _, e := range r.config.Evaluations {
 		names = append(names, e.Name)
-		if e.Name == primary.Evaluation {
-			found = e
+		byName[e.Name] = e
+	}
+	for _, name := range primary.Evaluations {
+		e := byName[name]
+		if e == nil {
+			m.errorf(r.cell.arm.Range, "Missing evaluation", "The primary metric is %s, but arm %q has no evaluate block %q; it has %s.",
+				primary, r.cell.Arm, name, listed(names))
+			continue
 		}
-	}
-	if found == nil {
-		m.errorf(r.cell.arm.Range, "Missing evaluation", "The primary metric is %s, but arm %q has no evaluate block %q; it has %s.",
-			primary, r.cell.Arm, primary.Evaluation, listed(names))
-		return
-	}
-	if !slices.Contains(found.Metrics, primary.Metric) {
-		m.errorf(found.Range, "Missing metric", "The primary metric is %s, but in arm %q the evaluation %q measures only %s.",
-			primary, r.cell.Arm, primary.Evaluation, listed(found.Metrics))
-	}
-	sel := r.config.Checkpoint.Select
-	if sel.Kind != experiment.SelectBest {
-		return
-	}
-	for _, e := range r.config.Evaluations {
-		if e.Name == sel.Evaluation && (e == found || sameQuestions(e.Dataset, found.Dataset)) {
-			m.errorf(e.Range, "Selection on the tested questions", "Arm %q selects its checkpoint by the questions that the primary metric %s is measured on. Select by other questions.", r.cell.Arm, primary)
+		if !slices.Contains(e.Metrics, primary.Metric) {
+			m.errorf(e.Range, "Missing metric", "The primary metric is %s, but in arm %q the evaluation %q measures only %s.",
+				primary, r.cell.Arm, name, listed(e.Metrics))
+		}
+		sel := r.config.Checkpoint.Select
+		by := byName[sel.Evaluation]
+		if sel.Kind == experiment.SelectBest && by != nil && (by == e || sameQuestions(by.Dataset, e.Dataset)) {
+			m.errorf(by.Range, "Selection on the tested questions", "Arm %q selects its checkpoint by the questions that the primary metric %s is measured on. Select by other questions.",
+				r.cell.Arm, primary)
 		}
 	}
 }
