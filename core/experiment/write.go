@@ -19,13 +19,27 @@ func Format(source []byte) []byte { return hclwrite.Format(source) }
 func (r *Run) HCL() []byte {
 	w := &writer{run: r, agents: map[string]string{}, labels: map[string]string{}}
 	w.line("# The resolved configuration of one run, written by forage. It can be run again as it is.")
+	w.line("# %s", r.origin())
 	w.open("study")
 	w.attr("name", quote(r.Study))
 	w.attr("root", quote(r.Root))
 	w.close()
 	w.shared()
 	w.experiment()
-	return hclwrite.Format([]byte(w.agentBlocks.String() + w.out.String()))
+	return hclwrite.Format([]byte(w.out.String() + w.agentBlocks.String()))
+}
+
+// origin says in one line which cell the run belongs to.
+func (r *Run) origin() string {
+	parts := []string{"study " + r.Study}
+	if r.Ablation != "" {
+		parts = append(parts, "ablation "+r.Ablation)
+	}
+	parts = append(parts, "arm "+r.Arm)
+	for _, name := range sortedKeys(r.Axes) {
+		parts = append(parts, name+" "+strings.Join(strings.Fields(r.Axes[name]), " "))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("seed %d", r.Seed)), ", ")
 }
 
 type writer struct {

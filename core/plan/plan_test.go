@@ -22,6 +22,8 @@ func load(t testing.TB, path string) *experiment.Study {
 	return s
 }
 
+func schemas() *testschemas.Source { return &testschemas.Source{} }
+
 func failOn(t testing.TB, s *experiment.Study, diags hcl.Diagnostics) {
 	t.Helper()
 	if len(diags) > 0 {
