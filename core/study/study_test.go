@@ -284,6 +284,67 @@ func TestMethodsLearn(t *testing.T) {
 	}
 }
 
+// TestCrashFailsOneRun: an algorithm of a third party dies in one arm; that run fails with what it last said, the
+// other arm finishes, and the failed run is executed again only when asked for.
+func TestCrashFailsOneRun(t *testing.T) {
+	dir := t.TempDir()
+	third := filepath.Join(dir, "third")
+	build := exec.Command("go", "build", "-o", filepath.Join(third, "forage-crash"), "./testdata/crash")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	options := host.Options{
+		BundleDir: packs, PluginDir: third, WorkDir: dir, CacheDir: filepath.Join(dir, "schemas"), TrustFile: filepath.Join(dir, "trusted"), Env: map[string]string{},
+	}
+	catalogue, err := host.Discover(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pack := range catalogue.Packs() {
+		if !pack.Bundled {
+			if err := catalogue.Trust(pack); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	backend, err := policy.OpenBackend("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := env{catalogue, backend, dir}
+	t.Cleanup(func() {
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := e.plan(t.Context(), "testdata/crash", "crash", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := e.options(p, filepath.Join(dir, "runs"))
+	summary, err := Execute(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary.Done != 1 || summary.Failed != 1 {
+		t.Fatalf("got %+v", summary)
+	}
+	for _, err := range summary.Errors {
+		for _, want := range []string{"stage.main.algorithm", "forage-crash", "out of luck at step 1"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error lacks %q: %v", want, err)
+			}
+		}
+	}
+	if summary, err = Execute(t.Context(), o); err != nil || summary.Skipped != 1 || summary.Failed != 0 {
+		t.Errorf("a failed run must be passed over: %+v, %v", summary, err)
+	}
+	o.RetryFailed = true
+	if summary, err = Execute(t.Context(), o); err != nil || summary.Failed != 1 {
+		t.Errorf("a failed run must be retried when asked for: %+v, %v", summary, err)
+	}
+}
+
 func TestSecondProcessIsRefused(t *testing.T) {
 	e := testEnv(t)
 	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
