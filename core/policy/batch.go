@@ -59,7 +59,7 @@ func split(list []scored, budget int, vocabulary int, dear bool) []microBatch {
 // pack cuts sequences, in the given order, into micro-batches. Logits are the largest values: their number is
 // bounded too.
 func pack(order []int, list []scored, budget, vocabulary int, dear bool) []microBatch {
-	const mostLogits = 64 << 20
+	const mostLogits = 32 << 20
 	var out []microBatch
 	for at := 0; at < len(order); {
 		length, positions, end := 0, 0, at

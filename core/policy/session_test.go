@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/forage-rl/forage/core/internal/rng"
@@ -205,5 +206,35 @@ func TestSamplesFollowTheDistribution(t *testing.T) {
 	// 206 degrees of freedom: mean 206, standard deviation 20.
 	if chi > 306 {
 		t.Errorf("chi-square %v over 207 tokens", chi)
+	}
+}
+
+// Two sessions sample and the policy is scored while it is trained: each call must be that of one version of the
+// weights.
+func TestConcurrentUse(t *testing.T) {
+	p := newTiny(t, tiny())
+	tr := newTrainer(t, p, OptimizerConfig{LearningRate: 1e-2})
+	samples := randomSamples(rng.New(1), 4, 30)
+	var group sync.WaitGroup
+	for worker := range 2 {
+		s := session(t, p, 4, 100)
+		group.Go(func() {
+			for i := range 6 {
+				rows := []Row{{ID: int64(i), Tokens: randomTokens(rng.New(uint64(worker)), 9, 207), MaxNew: 6, Key: rng.New(uint64(i))}}
+				if _, err := s.Generate(t.Context(), rows, SampleParams{}); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := p.LogProbs(t.Context(), []Sequence{{Tokens: rows[0].Tokens, PromptLength: 1}}, 1, false, false); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 6 {
+		update(t, tr, UpdateSpec{Objective: nll(t), Samples: samples})
+	}
+	group.Wait()
+	if p.Version() != 7 || tr.Steps() != 6 {
+		t.Errorf("version %d after %d steps", p.Version(), tr.Steps())
 	}
 }

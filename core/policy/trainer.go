@@ -87,11 +87,19 @@ func NewTrainer(p *Policy, config OptimizerConfig) (*Trainer, error) {
 	return &Trainer{p: p, config: config, moments: state}, nil
 }
 
-// Steps counts the optimizer steps taken, Updates the updates finished.
-func (t *Trainer) Steps() int { return t.steps }
+// Steps counts the optimizer steps taken.
+func (t *Trainer) Steps() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.steps
+}
 
 // Updates counts the updates finished.
-func (t *Trainer) Updates() int { return t.updates }
+func (t *Trainer) Updates() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.updates
+}
 
 // Close frees the optimizer state.
 func (t *Trainer) Close() error {
