@@ -224,7 +224,8 @@ func (t *task) painted(now time.Time) string {
 	if t.bar == nil {
 		t.bar = progressbar.NewOptions(t.total, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetWidth(24),
 			progressbar.OptionSetDescription(t.name+": "+t.what), progressbar.OptionShowCount(),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetTheme(progressbar.ThemeUnicode))
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetTheme(
+				progressbar.Theme{Saucer: "█", SaucerHead: "█", SaucerPadding: "░"}))
 	}
 	// Neither can fail: the count lies within the total and nothing is written.
 	_ = t.bar.Set(min(t.done, t.total))
