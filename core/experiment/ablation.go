@@ -116,7 +116,7 @@ func (s *Study) Ablation(name string) (*Ablation, hcl.Diagnostics) {
 }
 
 // Method makes a comparison of one arm of an experiment that no study runs, to check it by itself: what a study gives
-// (policies, training questions) may be missing.
+// (policies, an agent, training questions) may be missing.
 func (s *Study) Method(name string) (*Ablation, hcl.Diagnostics) {
 	a, diags := s.alone(name)
 	a.method = true

@@ -26,7 +26,7 @@ func (c *resolver) plugin(n *node, kind sdk.Kind) *Plugin {
 		if namer, ok := c.s.schemas.source.(Namer); ok {
 			detail += didYouMean(p.Label, namer.Names(kind))
 		}
-		c.errorf(n.def, "Unknown plugin", "There is no %s plugin %q: %s", kind, p.Label, detail)
+		c.errorf(n.def, "Unknown plugin", "The %s plugin %q cannot be used: %s", kind, p.Label, detail)
 		return nil
 	}
 	p.Info = info

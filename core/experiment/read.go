@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 )
 
 // resolver turns merged blocks into the configuration of one run. Without a seed it reads what stands outside of runs.
@@ -35,10 +34,6 @@ func (s *Study) newResolver(seed *int64) *resolver {
 
 func (c *resolver) errorf(at hcl.Range, summary, detail string, args ...any) {
 	c.diags = append(c.diags, errorAt(at.Ptr(), summary, detail, args...))
-}
-
-func (c *resolver) warnf(at hcl.Range, summary, detail string, args ...any) {
-	c.diags = append(c.diags, warningAt(at.Ptr(), summary, detail, args...))
 }
 
 // reader reads one block and notices what nobody asked for.
@@ -274,6 +269,25 @@ func (r *reader) texts(name string) ([]string, bool) {
 	return list, true
 }
 
+// oneOrMore reads a text or a list of texts.
+func (r *reader) oneOrMore(name string) []string {
+	v, ok := r.value(name)
+	if !ok {
+		return nil
+	}
+	if !isList(v) {
+		if s := r.text(name, ""); s != "" {
+			return []string{s}
+		}
+		return nil
+	}
+	list, ok := r.texts(name)
+	if ok && len(list) == 0 {
+		r.c.errorf(r.at(name), "Invalid value", "%s is a text or a list of at least one text.", name)
+	}
+	return list
+}
+
 func (r *reader) numbers(name string) ([]float64, bool) {
 	elements, ok := r.list(name)
 	if !ok {
@@ -289,28 +303,6 @@ func (r *reader) numbers(name string) ([]float64, bool) {
 		list = append(list, f)
 	}
 	return list, true
-}
-
-func (r *reader) numberMap(name string) map[string]float64 {
-	v, ok := r.value(name)
-	if !ok {
-		return nil
-	}
-	m, err := convert.Convert(v, cty.Map(cty.Number))
-	if err != nil {
-		r.wrong(name, "an object of numbers", v)
-		return nil
-	}
-	out := map[string]float64{}
-	for key, element := range m.AsValueMap() {
-		f, err := numberOf(element)
-		if err != nil {
-			r.wrong(name, "an object of numbers", element)
-			return nil
-		}
-		out[key] = f
-	}
-	return out
 }
 
 func (r *reader) duration(name string) time.Duration {

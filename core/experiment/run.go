@@ -27,7 +27,7 @@ func (c *resolver) experiment(n *node) {
 		c.errorf(n.def, "Nothing to do", "%s has neither stages nor evaluate blocks.", n.name())
 	}
 	if agentNode == nil {
-		if !r.has("agent") {
+		if !r.has("agent") && !c.method {
 			c.errorf(n.def, "Missing attribute", "%s needs an agent: agent = agent.x.", n.name())
 		}
 	} else {
