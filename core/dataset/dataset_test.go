@@ -171,7 +171,7 @@ func TestSharedGoldResolution(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resolved, r, err := ResolveGold(docs, d.Questions(), MatchAuto)
+		resolved, r, err := ResolveGold(docs, d.Questions(), MatchAuto, MaxUnresolved)
 		if err != nil || r.Match != c.match || r.Unresolved != 0 {
 			t.Errorf("%s: %+v, %v", c.file, r, err)
 		}
@@ -182,7 +182,7 @@ func TestSharedGoldResolution(t *testing.T) {
 				}
 			}
 		}
-		if _, _, err := ResolveGold(docs, open(t, Spec{Path: vectors.Shared(t, "data", "hotpotqa_train_distractor.jsonl")}).Questions(), MatchAuto); err == nil {
+		if _, _, err := ResolveGold(docs, open(t, Spec{Path: vectors.Shared(t, "data", "hotpotqa_train_distractor.jsonl")}).Questions(), MatchAuto, MaxUnresolved); err == nil {
 			t.Errorf("%s: the golds of another set must not be found", c.file)
 		}
 	}
@@ -402,18 +402,26 @@ func TestResolveGold(t *testing.T) {
 		"ambiguous title":  {question(nil, episode.Gold{Title: "Twin"}), MatchAuto, episode.Gold{Title: "Twin"}, MatchTitle},
 		"forced title":     {question(nil, episode.Gold{Title: "Twin", DocumentID: "2"}), MatchTitle, episode.Gold{Title: "Twin"}, MatchTitle},
 	} {
-		got, r, err := ResolveGold(c, c2.questions, c2.match)
+		got, r, err := ResolveGold(c, c2.questions, c2.match, MaxUnresolved)
 		if err != nil || r.Match != c2.used || got[0].Gold[0] != c2.want {
 			t.Errorf("%s: %+v %+v %v", name, got, r, err)
 		}
 	}
-	if _, r, err := ResolveGold(c, question(nil, episode.Gold{Title: "nowhere"}), MatchAuto); err == nil || r.Share() != 1 || !strings.Contains(err.Error(), `"nowhere" of question q`) {
+	if _, r, err := ResolveGold(c, question(nil, episode.Gold{Title: "nowhere"}), MatchAuto, MaxUnresolved); err == nil || r.Share() != 1 || !strings.Contains(err.Error(), `"nowhere" of question q`) {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, r, err := ResolveGold(c, question(nil), MatchAuto); err != nil || r.Golds != 0 {
+	// Where golds may be missing, those that are there are found as ever.
+	some := question(nil, episode.Gold{Title: "nowhere"}, episode.Gold{Title: "A &amp; B"})
+	if got, r, err := ResolveGold(c, some, MatchAuto, .5); err != nil || r.Unresolved != 1 || got[0].Gold[0] != (episode.Gold{Title: "nowhere"}) || got[0].Gold[1].DocumentID != "1" {
+		t.Errorf("%+v %+v %v", got, r, err)
+	}
+	if _, r, err := ResolveGold(c, some, MatchAuto, .49); err == nil || !strings.Contains(err.Error(), "max_unresolved") {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, r, err := ResolveGold(c, question(nil), MatchAuto, MaxUnresolved); err != nil || r.Golds != 0 {
 		t.Errorf("no golds: %+v %v", r, err)
 	}
-	if _, _, err := ResolveGold(c, question(nil), "titles"); err == nil {
+	if _, _, err := ResolveGold(c, question(nil), "titles", MaxUnresolved); err == nil {
 		t.Error("unknown match must be refused")
 	}
 }

@@ -25,7 +25,7 @@ const (
 	MatchTitle GoldMatch = "title"
 )
 
-// MaxUnresolved is the share of golds that may be missing in a corpus.
+// MaxUnresolved is the share of golds that may be missing in a corpus where nothing else is said.
 const MaxUnresolved = .05
 
 // Corpus is what resolution asks of a corpus; *corpus.Corpus has it.
@@ -57,11 +57,11 @@ func (r Resolution) Share() float64 {
 
 // ResolveGold looks the golds of the questions up in a corpus and gives the questions with golds that carry the ids of
 // the chosen match and no others, which is what [evidence.Match] goes by; golds that were not found keep only their
-// title. Under MatchAuto the finest match that finds at least 95 % of the golds is taken. More than 5 % unresolved is an
-// error, returned along with the resolution.
+// title. Under MatchAuto the finest match that finds at least 95 % of the golds is taken, else the one that finds the most.
+// A share of unresolved golds above most is an error, returned along with the resolution.
 //
 // [evidence.Match]: https://pkg.go.dev/github.com/forage-rl/forage/core/sdk/evidence#Match
-func ResolveGold(c Corpus, questions []episode.Question, match GoldMatch) ([]episode.Question, Resolution, error) {
+func ResolveGold(c Corpus, questions []episode.Question, match GoldMatch, most float64) ([]episode.Question, Resolution, error) {
 	candidates := []GoldMatch{MatchParagraph, MatchDocument, MatchTitle}
 	if match != MatchAuto {
 		if !slices.Contains(candidates, match) {
@@ -70,21 +70,24 @@ func ResolveGold(c Corpus, questions []episode.Question, match GoldMatch) ([]epi
 		candidates = []GoldMatch{match}
 	}
 	titles := normalizedTitles(c, questions)
-	best := Resolution{Unresolved: -1}
+	best, bestResolved := Resolution{Unresolved: -1}, questions
 	for _, m := range candidates {
 		resolved, r := resolve(c, titles, questions, m)
 		if r.Golds == 0 {
 			return questions, Resolution{}, nil
 		}
-		if r.Share() <= MaxUnresolved {
+		if r.Share() <= min(MaxUnresolved, most) {
 			return resolved, r, nil
 		}
 		if best.Unresolved < 0 || r.Unresolved < best.Unresolved {
-			best = r
+			best, bestResolved = r, resolved
 		}
 	}
-	return nil, best, fmt.Errorf("dataset: %d of %d gold documents (%.1f %%) are not in the corpus, matched by %s; at most %.0f %% may be missing, for example %s; is it the corpus of these questions?",
-		best.Unresolved, best.Golds, 100*best.Share(), best.Match, 100*MaxUnresolved, strings.Join(best.Examples, "; "))
+	if best.Share() <= most {
+		return bestResolved, best, nil
+	}
+	return nil, best, fmt.Errorf("dataset: %d of %d gold documents (%.1f %%) are not in the corpus, matched by %s; at most %.4g %% may be missing, for example %s; is it the corpus of these questions? If it is, max_unresolved of the dataset is the share that may be missing",
+		best.Unresolved, best.Golds, 100*best.Share(), best.Match, 100*most, strings.Join(best.Examples, "; "))
 }
 
 // normalizedTitles maps the normalised titles that golds have to the documents with them. Exact titles are looked up

@@ -68,7 +68,7 @@ func (c *resolver) corpus(ref *blockRef) *Corpus {
 	r := c.read(n)
 	v := &Corpus{Handle: ref.String(), Range: n.def}
 	r.oneOf("path", "builtin")
-	v.Path, v.Builtin = r.text("path", ""), r.builtin()
+	v.Paths, v.Builtin = r.oneOrMore("path"), r.builtin()
 	v.Limit = r.whole("limit", 0, 1)
 	world := r.block("world")
 	if v.Builtin != "" {
@@ -271,6 +271,7 @@ func (c *resolver) dataset(ref *blockRef) *Dataset {
 		v.Seed = &seed
 	}
 	v.GoldMatch = r.choice("gold_match", "", "paragraph", "document", "title")
+	v.MaxUnresolved = r.optionalNumber("max_unresolved", 0, 1)
 	v.Order = r.choice("order", "shuffled", "given", "shuffled")
 	if hops, ok := r.numbers("hops"); ok {
 		for _, h := range hops {

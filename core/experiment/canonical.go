@@ -119,7 +119,9 @@ func (r *Run) Inputs() []Input {
 		}
 	}
 	for _, h := range sortedKeys(r.Corpora) {
-		add(h, r.Corpora[h].Path)
+		for _, path := range r.Corpora[h].Paths {
+			add(h, path)
+		}
 	}
 	for _, h := range sortedKeys(r.Encoders) {
 		add(h, r.Encoders[h].Path)

@@ -150,10 +150,10 @@ type Plugin struct {
 	targets map[string]any // handle → what it leads to
 }
 
-// Corpus is a collection of documents: exactly one of Path and Builtin.
+// Corpus is a collection of documents: exactly one of Paths and Builtin.
 type Corpus struct {
 	Handle  string    `json:"-"`
-	Path    string    `json:"path,omitempty"` // file or folder, as written
+	Paths   []string  `json:"path,omitempty"` // files and folders, as written
 	Builtin string    `json:"builtin,omitempty"`
 	Seed    int64     `json:"seed,omitempty"` // of a built-in world
 	World   *World    `json:"world,omitempty"`
@@ -241,7 +241,9 @@ type Dataset struct {
 	Seed      *int64 `json:"seed,omitempty"`       // of the random draw of Limit questions, or of a built-in world; nil: the first ones
 	Hops      []int  `json:"hops,omitempty"`       // keep only questions with these numbers of hops
 	GoldMatch string `json:"gold_match,omitempty"` // paragraph, document, title; "": the finest that dataset and corpus share
-	World     *World `json:"world,omitempty"`
+	// MaxUnresolved is the share of golds that may be missing in the corpus; nil: the default.
+	MaxUnresolved *float64 `json:"max_unresolved,omitempty"`
+	World         *World   `json:"world,omitempty"`
 	// Order is given or shuffled (by the run's seed); it matters for training only.
 	Order string    `json:"order"`
 	Range hcl.Range `json:"-"`

@@ -115,7 +115,11 @@ func (w *writer) shared() {
 	for _, h := range sortedKeys(r.Corpora) {
 		c := r.Corpora[h]
 		w.open(w.header(h))
-		w.text("path", c.Path)
+		if len(c.Paths) == 1 {
+			w.text("path", c.Paths[0])
+		} else if c.Paths != nil {
+			w.texts("path", c.Paths)
+		}
 		w.text("builtin", c.Builtin)
 		if c.Builtin != "" {
 			w.attr("seed", fmt.Sprint(c.Seed))
@@ -244,6 +248,9 @@ func (w *writer) dataset(d *Dataset) {
 		w.attr("hops", strings.ReplaceAll(fmt.Sprint(d.Hops), " ", ", "))
 	}
 	w.text("gold_match", d.GoldMatch)
+	if d.MaxUnresolved != nil {
+		w.number("max_unresolved", *d.MaxUnresolved)
+	}
 	w.text("order", d.Order)
 	w.world(d.World, d.Split == "stream")
 	w.close()

@@ -136,6 +136,46 @@ func TestCheckInputs(t *testing.T) {
 	}
 }
 
+// TestCorpusOfSeveralFiles: each file is an input of its own, the order counts, and what is written reads the same.
+func TestCorpusOfSeveralFiles(t *testing.T) {
+	data, err := os.ReadFile("testdata/base.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := strings.Replace(string(data), `experiment "base" {`, "experiment \"base\" {\n  seeds = [1]", 1)
+	source := func(paths string) string {
+		out := strings.Replace(one, `path = "corpus.jsonl"`, "path = "+paths, 1)
+		if out == one && paths != `"corpus.jsonl"` {
+			t.Fatal("the study has no corpus.jsonl")
+		}
+		return out
+	}
+	dir := write(t, source(`["a.jsonl", "b.jsonl"]`))
+	p := planOf(t, load2(t, dir), "base")
+	run := p.Runs[0]
+	var roles []string
+	for _, in := range run.Config.Inputs() {
+		roles = append(roles, in.Role+"="+strings.TrimPrefix(in.Path, dir+"/"))
+	}
+	if got := strings.Join(roles[:2], " "); got != "corpus.wiki=a.jsonl corpus.wiki=b.jsonl" {
+		t.Errorf("inputs %s", got)
+	}
+	ids := map[string]string{run.ID: "as written"}
+	for _, paths := range []string{`"corpus.jsonl"`, `["b.jsonl", "a.jsonl"]`, `["a.jsonl"]`} {
+		id := mustID(t, source(paths))
+		if other, known := ids[id]; known {
+			t.Errorf("%s has the id of %s", paths, other)
+		}
+		ids[id] = paths
+	}
+	if id := mustID(t, source(`"a.jsonl"`)); ids[id] != `["a.jsonl"]` {
+		t.Errorf("a list of one is not that one")
+	}
+	if id := mustID(t, string(run.HCL())); id != run.ID {
+		t.Errorf("the written configuration has another id:\n%s", run.HCL())
+	}
+}
+
 // load2 reads a study without variables.
 func load2(t *testing.T, dir string) *experiment.Study {
 	t.Helper()

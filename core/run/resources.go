@@ -140,7 +140,11 @@ func (r *resources) openCorpus(ctx context.Context, c *experiment.Corpus) (*corp
 	case c.Limit > 0:
 		return nil, fmt.Errorf("limit on a corpus: %w", sdk.ErrNotSupported)
 	}
-	return corpus.Open(ctx, r.path(c.Path), corpus.Options{
+	var paths []string
+	for _, path := range c.Paths {
+		paths = append(paths, r.path(path))
+	}
+	return corpus.OpenAll(ctx, paths, corpus.Options{
 		CacheDir: filepath.Join(r.cacheDir, "corpora"),
 		Progress: func(done, total int64) { r.progress("reading "+c.Handle, int(done), int(total)) },
 	})
@@ -279,7 +283,11 @@ func (r *resources) openQuestions(ctx context.Context, set resolvedSet) (*questi
 	if data.Endless() || set.index == "" {
 		return q, nil
 	}
-	resolved, resolution, err := dataset.ResolveGold(r.indexes[set.index].Corpus(), data.Questions(), dataset.GoldMatch(d.GoldMatch))
+	most := dataset.MaxUnresolved
+	if d.MaxUnresolved != nil {
+		most = *d.MaxUnresolved
+	}
+	resolved, resolution, err := dataset.ResolveGold(r.indexes[set.index].Corpus(), data.Questions(), dataset.GoldMatch(d.GoldMatch), most)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ variable "train_file" {
 variable "test_file" {
   type        = string
   default     = "hotpotqa_dev_distractor.jsonl"
-  description = "test questions, a file in data; their contexts are the corpus, together with those of train_file"
+  description = "test questions, a file in data"
 }
 
 variable "experts_file" {
@@ -38,6 +38,18 @@ variable "test_questions" {
   type        = number
   default     = 500
   description = "how many test questions are asked"
+}
+
+variable "seed_steps" {
+  type        = number
+  default     = 49
+  description = "steps of David-GRPO's seeding stage"
+}
+
+variable "seed_questions" {
+  type        = number
+  default     = 4
+  description = "questions with an expert per step of the seeding stage"
 }
 
 variable "steps" {
@@ -70,8 +82,9 @@ variable "seeds" {
   description = "seeds of the study"
 }
 
+# What is searched: the passages that come with the questions, of training and test together.
 corpus "contexts" {
-  path = "${var.data}/${var.test_file}"
+  path = ["${var.data}/${var.train_file}", "${var.data}/${var.test_file}"]
 }
 
 index "words" {
@@ -110,9 +123,13 @@ dataset "test" {
   seed  = 42
 }
 
+# The experts searched all of Wikipedia: their golds are not in this corpus. Nothing is computed from them for the
+# experts, whose reward is set, but what the policy itself tries on these questions earns nothing for evidence. With a
+# corpus of all of Wikipedia remove max_unresolved.
 dataset "experts" {
-  path  = "${var.data}/${var.experts_file}"
-  order = "given"
+  path           = "${var.data}/${var.experts_file}"
+  order          = "given"
+  max_unresolved = 1
 }
 
 policy "model" {
@@ -162,8 +179,13 @@ ablation "small" {
   arm "david_grpo" {
     experiment = experiment.david_grpo
     stage "seed" {
-      train   = dataset.experts
-      experts = dataset.experts
+      train     = dataset.experts
+      experts   = dataset.experts
+      steps     = var.seed_steps
+      questions = var.seed_questions
+      algorithm "david-grpo" {
+        group_size = var.group_size
+      }
     }
     stage "main" {
       algorithm "david-grpo" {

@@ -254,6 +254,27 @@ func TestFolderAndContainers(t *testing.T) {
 	}
 }
 
+func TestSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	question := func(title string) string {
+		return `{"context":[{"title":"` + title + `","text":"Text."},{"title":"Both","text":"Text."}]}` + "\n"
+	}
+	a, b := write(t, dir, "a.jsonl", question("A")), write(t, dir, "b.jsonl", question("B"))
+	c, err := OpenAll(t.Context(), []string{a, b}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one := open(t, dir, Options{}); c.Len() != 3 || c.Digest() != one.Digest() {
+		t.Errorf("%d documents, digests %s and %s", c.Len(), c.Digest(), one.Digest())
+	}
+	if _, err := OpenAll(t.Context(), []string{a, filepath.Join(dir, "c.jsonl")}, Options{}); err == nil || !strings.Contains(err.Error(), "c.jsonl") {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	if _, err := OpenAll(t.Context(), nil, Options{}); err == nil {
+		t.Error("a corpus of no file must be refused")
+	}
+}
+
 func TestParquetQuestions(t *testing.T) {
 	type context struct {
 		Title     []string   `parquet:"title,list"`

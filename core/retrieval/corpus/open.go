@@ -41,9 +41,22 @@ type Options struct {
 // "paragraphs") holds documents. A text is cut into paragraphs at its blank lines; a passage of a question is one
 // paragraph. Other files of a folder are passed over. Errors name file and line.
 func Open(ctx context.Context, path string, options Options) (*Corpus, error) {
-	files, total, err := sources(path)
-	if err != nil {
-		return nil, err
+	return OpenAll(ctx, []string{path}, options)
+}
+
+// OpenAll reads one corpus from several files and folders, in the order of the list, each as [Open] reads it.
+func OpenAll(ctx context.Context, paths []string, options Options) (*Corpus, error) {
+	var files []string
+	var total int64
+	for _, path := range paths {
+		more, size, err := sources(path)
+		if err != nil {
+			return nil, err
+		}
+		files, total = append(files, more...), total+size
+	}
+	if len(files) == 0 {
+		return nil, errors.New("open the corpus: no path given")
 	}
 	if options.CacheDir == "" || total < cmp.Or(options.MapFrom, mapFrom) {
 		return parseToMemory(ctx, files, total, options.Progress)
