@@ -215,7 +215,7 @@ func (s *Study) readAblation(n *node) (*Ablation, hcl.Diagnostics) {
 	a.set = r.block("set")
 	for _, b := range r.blocks("arm") {
 		if c.labels(b, 1, "its name") {
-			a.Arms = append(a.Arms, c.arm1(b))
+			a.Arms = append(a.Arms, c.armHead(b))
 		}
 	}
 	if len(a.Arms) == 0 {
@@ -253,8 +253,8 @@ func (s *Study) readAblation(n *node) (*Ablation, hcl.Diagnostics) {
 	return a, c.diags
 }
 
-// arm1 reads the head of an arm; what it changes is read with the runs.
-func (c *resolver) arm1(n *node) *Arm {
+// armHead reads the head of an arm; what it changes is read with the runs.
+func (c *resolver) armHead(n *node) *Arm {
 	arm := &Arm{Name: n.label(), Range: n.def, node: n}
 	if !names.MatchString(arm.Name) {
 		c.errorf(n.def, "Invalid name", "%q cannot name an arm: a lower-case letter, then lower-case letters, digits and _.", arm.Name)
