@@ -51,9 +51,10 @@ type app struct {
 	terminal bool // out is one: bars instead of lines
 	width    int  // of the terminal in columns, 0 for none
 
-	cacheDir string
-	runsDir  string
-	verbose  bool
+	cacheDir  string
+	runsDir   string
+	pluginDir string
+	verbose   bool
 
 	begun bool // a verb has started: errors from here on are no longer about usage
 }
@@ -151,8 +152,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.`,
 	root.SetErr(a.err)
 	root.SetIn(a.in)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().StringVar(&a.cacheDir, "cache", "", "folder of indexes, schemas and built-in policies")
-	root.PersistentFlags().StringVar(&a.runsDir, "runs", "", "folder of the records of runs (default ./runs)")
+	root.PersistentFlags().StringVar(&a.cacheDir, "cache", "", "`folder` of indexes, schemas and built-in policies (default: the user's cache)")
+	root.PersistentFlags().StringVar(&a.pluginDir, "plugins", "", "`folder` of plugin packs, looked at before the others")
+	root.PersistentFlags().StringVar(&a.runsDir, "runs", "", "`folder` of the records of runs (default ./runs)")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say more about what is going on")
 	root.AddGroup(
 		&cobra.Group{ID: "study", Title: "Studies:"},

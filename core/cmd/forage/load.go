@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -61,21 +60,7 @@ func (o *opened) Close() error { return o.catalogue.Close() }
 
 // discover finds the plugins.
 func (a *app) discover(ctx context.Context) (*host.Catalogue, error) {
-	return host.Discover(ctx, host.Options{CacheDir: a.cacheDir, Logger: a.logger(a.err)})
-}
-
-// logger writes what a user should see of what goes on inside.
-func (a *app) logger(w interface{ Write([]byte) (int, error) }) *slog.Logger {
-	level := slog.LevelWarn
-	if a.verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, attr slog.Attr) slog.Attr {
-		if attr.Key == slog.TimeKey && len(groups) == 0 {
-			return slog.Attr{}
-		}
-		return attr
-	}}))
+	return host.Discover(ctx, host.Options{PluginDir: a.pluginDir, CacheDir: a.cacheDir, Logger: a.logger(a.err)})
 }
 
 // open reads a study. What is wrong with it has been printed when the error is errReported.

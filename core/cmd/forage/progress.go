@@ -39,11 +39,16 @@ type task struct {
 	note        string // figures after the bar
 	bar         *progressbar.ProgressBar
 
-	begun   time.Time // of the count that goes on
-	from    int       // where the count stood then
-	spoken  time.Time // of the last plain line
-	saidAt  int
-	saidFor string
+	counts map[string]*count // by phase: training goes on after an evaluation
+	spoken time.Time         // of the last plain line
+}
+
+// count is a count of a phase that goes on.
+type count struct {
+	begun time.Time
+	from  int // where it stood then
+	last  int
+	said  int // where it stood at the last plain line, -1 before the first
 }
 
 const (
@@ -100,33 +105,49 @@ func (p *painter) update(id, what string, done, total int, note string) {
 	}
 	now := p.now()
 	t := p.find(id)
-	if t.what != what || t.total != total || done < t.done {
-		t.what, t.total, t.begun, t.from, t.bar = what, total, now, done, nil
+	if t.what != what || t.total != total {
+		t.what, t.total, t.bar = what, total, nil
 	}
 	t.done, t.note = done, note
+	c := t.counts[what]
+	switch {
+	case c == nil:
+		c = &count{begun: now, from: done, said: -1}
+		if t.counts == nil {
+			t.counts = map[string]*count{}
+		}
+		t.counts[what] = c
+	case done < c.last:
+		c.begun, c.from = now, done // it starts over
+	}
+	c.last = done
 	if p.terminal {
 		if now.Sub(p.drawn) >= repaint {
 			p.paint("")
 		}
 		return
 	}
-	p.speak(t, now)
+	if t.due(now) {
+		c.said, t.spoken = done, now
+		fmt.Fprintln(p.out, t.line(now))
+	}
 }
 
-// speak prints a plain line about a task if one is due.
-func (p *painter) speak(t *task, now time.Time) {
-	first := t.saidFor != t.what
+// due says whether a plain line is: the first of a phase, then those at even shares of its count, and whenever there is
+// something new after a long silence. Counts without figures are worth a line only when they take long.
+func (t *task) due(now time.Time) bool {
+	c := t.counts[t.what]
+	if c.said < 0 {
+		return true
+	}
+	if now.Sub(t.spoken) >= quietTime {
+		return t.done != c.said || t.total == 0
+	}
+	if t.total == 0 || t.note == "" || t.done == c.said {
+		return false
+	}
 	every := max(1, t.total/lines)
-	due := first || t.done == t.total && t.saidAt != t.done || t.done/every > t.saidAt/every || now.Sub(t.spoken) >= quietTime && t.done != t.saidAt
-	if t.total > 0 && t.note == "" {
-		// Counts without figures are worth a line only when they take long.
-		due = first || now.Sub(t.spoken) >= quietTime
-	}
-	if !due {
-		return
-	}
-	t.saidFor, t.saidAt, t.spoken = t.what, t.done, now
-	fmt.Fprintln(p.out, t.line(now))
+	return t.done == t.total || t.done/every > c.said/every
 }
 
 // line is the task as a plain line.
@@ -143,10 +164,11 @@ func (t *task) line(now time.Time) string {
 
 // eta is how long the count will go on, "" where nothing tells.
 func (t *task) eta(now time.Time) string {
-	if t.total <= 0 || t.done <= t.from || t.done >= t.total {
+	c := t.counts[t.what]
+	if t.total <= 0 || t.done <= c.from || t.done >= t.total {
 		return ""
 	}
-	each := now.Sub(t.begun) / time.Duration(t.done-t.from)
+	each := now.Sub(c.begun) / time.Duration(t.done-c.from)
 	return "  ETA " + duration(each*time.Duration(t.total-t.done))
 }
 

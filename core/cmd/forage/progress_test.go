@@ -48,6 +48,22 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
+// TestProgressAcrossPhases: an evaluation between training steps neither starts the training's time anew nor is told each
+// time.
+func TestProgressAcrossPhases(t *testing.T) {
+	p, out, now := testPainter(false)
+	for step := 1; step <= 4; step++ {
+		*now = now.Add(time.Second)
+		p.progress("a", run.Progress{Phase: "training", Stage: "main", Step: step, Of: 4, Metrics: map[string]float64{"episode/em": 1}})
+		*now = now.Add(3 * time.Second)
+		p.progress("a", run.Progress{Phase: "evaluating test", Done: 0, Total: 10})
+	}
+	want := "a: main 1/4  em 1.000\na: evaluating test 0/10\na: main 2/4  em 1.000  ETA 8s\na: main 3/4  em 1.000  ETA 4s\na: main 4/4  em 1.000\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestSlowProgress: steps that take long are told one by one.
 func TestSlowProgress(t *testing.T) {
 	p, out, now := testPainter(false)

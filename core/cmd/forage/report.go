@@ -62,6 +62,9 @@ are left out and said to be.`,
 		Example: "  forage report experiments/minihop --ablation demo --html report.html",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir, ok := a.recordedStudy(args[0]); ok {
+				return fmt.Errorf("%s holds records; name the study that they are of, such as: %s", dir.Dir, cmd.Root().Name()+" report experiments/minihop --ablation demo")
+			}
 			s, p, err := a.openPlan(cmd.Context(), args[0], &f)
 			if err != nil {
 				return err

@@ -149,6 +149,22 @@ func TestStaleRun(t *testing.T) {
 	}
 }
 
+// TestPlanTellsWhatCanBeFound: the smallest difference that a study can tell from noise is part of its plan.
+func TestPlanTellsWhatCanBeFound(t *testing.T) {
+	seeds := strings.Replace(comparison, "seeds    = [0]", "seeds    = [0, 1, 2, 3, 4]\n  assume {\n    seed_sd = 0.02\n  }", 1)
+	p := newPlace(t, map[string]string{"study/main.hcl": world + method + seeds})
+	// √2 · 0.02 · t(4; 0.975) / √5, and with t(4; 0.8) on top.
+	wantAll(t, p.ok("plan", "study"), "10 runs", "smallest difference told from noise: 0.035 observed, 0.047 to find it", "assumed seed_sd = 0.02")
+}
+
+// TestGuardIsTold: a warning of a guard reaches the user while the run goes on, and the report.
+func TestGuardIsTold(t *testing.T) {
+	guarded := strings.Replace(method, "evaluate \"test\"", "guard \"always\" {\n    when = step > 0\n  }\n  evaluate \"test\"", 1)
+	p := newPlace(t, map[string]string{"study/main.hcl": world + strings.Replace(guarded, "experiment \"grpo\" {", "experiment \"grpo\" {\n  seeds = [7]", 1)})
+	out := p.ok("run", "study")
+	wantAll(t, out, `Warning: guard "always" at step 1`, "grpo seed 7: done")
+}
+
 // TestInit: the starting study is valid and formatted, and a lock pins what it uses.
 func TestInit(t *testing.T) {
 	p := newPlace(t, nil)
