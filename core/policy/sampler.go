@@ -152,7 +152,11 @@ func (s *Session) generate(ctx context.Context, weights *weightSet, rows []Row, 
 		if err := checkContext(ctx); err != nil {
 			return nil, err
 		}
-		if err := run.step(); err != nil {
+		advance := run.step
+		if s.p.backend.dearCompile && how != chooseHost {
+			advance = run.loop
+		}
+		if err := advance(); err != nil {
 			return nil, err
 		}
 	}

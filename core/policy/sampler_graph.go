@@ -77,14 +77,21 @@ func (m *model) prefill(g *Graph, slots, length, n, width, choose int) []*Node {
 // Parameters: weights; tokens, positions, active [slots], for rows that stand still 0, length, 0; uniforms [slots];
 // inverse temperature; keys; values.
 func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
-	c := m.config
 	weights := m.parameters(g)
 	i32 := func(name string) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, slots)) }
 	tokens, positions, active := i32("tokens"), i32("positions"), i32("active")
 	uniforms := Parameter(g, "uniforms", shapes.Make(m.dtype, slots))
 	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
 	keys, values := m.cacheParameters(g, slots, length)
+	logits := m.decodeStep(weights, tokens, positions, active, keys, values)
+	return append(append(m.choose(logits, uniforms, inverse, choose), keys...), values...)
+}
 
+// decodeStep runs one token per slot through the network and gives the logits after it. It replaces keys and values by
+// those with the token.
+func (m *model) decodeStep(weights []*Node, tokens, positions, active *Node, keys, values []*Node) *Node {
+	c, g := m.config, tokens.Graph()
+	slots, length := keys[0].Shape().Dimensions[0], keys[0].Shape().Dimensions[2]-1
 	cos, sin := m.ropeAt(positions, length+1)
 	slot := Iota(g, shapes.Make(dtypes.Int32, slots, 1), 0)
 	where := perHead(Concatenate([]*Node{slot, InsertAxes(positions, -1)}, -1), c.KVHeads)
@@ -93,7 +100,6 @@ func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
 	if !m.fused {
 		visible = LessThan(Iota(g, shapes.Make(dtypes.Int32, slots, 1, length+1), 2), BroadcastToDims(InsertAxes(held, -1, -1), slots, 1, length+1))
 	}
-
 	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
 	for i, li := range m.layout.layers {
 		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, !m.fused)
@@ -103,7 +109,7 @@ func (m *model) decode(g *Graph, slots, length, choose int) []*Node {
 		x = Add(x, m.dense(Reshape(out, slots, c.Heads*c.HeadDim), weights[li.out], m.optional(weights, li.outBias)))
 		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
 	}
-	return append(append(m.choose(m.logits(weights, x), uniforms, inverse, choose), keys...), values...)
+	return m.logits(weights, x)
 }
 
 // ropeAt gives the rotary factors at the positions [n], as [n, heads+kvHeads, headDim].

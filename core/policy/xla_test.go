@@ -11,8 +11,9 @@ import (
 	"github.com/forage-rl/forage/core/internal/rng"
 )
 
-// The same work on XLA as on the Go backend. FORAGE_XLA_PLUGIN is the absolute path of a PJRT plugin.
-func TestXLA(t *testing.T) {
+// openPlugin opens the PJRT plugin whose absolute path FORAGE_XLA_PLUGIN gives.
+func openPlugin(t *testing.T) *Backend {
+	t.Helper()
 	plugin := os.Getenv("FORAGE_XLA_PLUGIN")
 	if plugin == "" {
 		t.Skip("needs FORAGE_XLA_PLUGIN=/absolute/path/of/plugin.so")
@@ -26,6 +27,12 @@ func TestXLA(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return x
+}
+
+// The same work on XLA as on the Go backend.
+func TestXLA(t *testing.T) {
+	x := openPlugin(t)
 	t.Logf("%+v", x.Describe())
 	config := tiny()
 	config.KVHeads = 2
@@ -89,5 +96,50 @@ func TestXLA(t *testing.T) {
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Decoding in a loop of the graph gives what decoding step by step gives, over turns in which rows end by
+// themselves, are stopped inside a loop, and go on.
+func TestXLALoopAgreesWithSteps(t *testing.T) {
+	x := openPlugin(t)
+	config := tiny()
+	config.EOS = []int32{3, 8, 21, 40, 77, 90, 123, 150, 171, 200}
+	stepwise := newTiny(t, config)
+	looping, err := New(config, tinyInit(1), Options{Backend: x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := looping.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	turns := func(p *Policy) (all []Output) {
+		s := session(t, p, 8, 200)
+		var rows []Row
+		for i := range 7 {
+			rows = append(rows, Row{ID: int64(i), Tokens: randomTokens(rng.New(uint64(i)), 4+3*i, 207), MaxNew: 25 + i, Key: rng.New(uint64(i))})
+		}
+		rows[2].Stop = func(new []int32) bool { return len(new) == 5 }
+		rows[3].Stop = func(new []int32) bool { return len(new) == 18 }
+		for turn := range 3 {
+			out := generate(t, s, rows, SampleParams{Greedy: turn == 1})
+			all = append(all, out...)
+			for i := range rows {
+				rows[i].Tokens = slices.Concat(rows[i].Tokens, out[i].Tokens, randomTokens(rng.New(9, uint64(turn), uint64(i)), 3+i, 207))
+				rows[i].Key = rows[i].Key.With(uint64(turn))
+			}
+		}
+		return all
+	}
+	want := turns(stepwise)
+	sameOutputs(t, "loop", turns(looping), want, 1e-5)
+	reasons := map[StopReason]int{}
+	for _, out := range want {
+		reasons[out.Reason]++
+	}
+	if reasons[StopEOS] == 0 || reasons[StopAsked] == 0 || reasons[StopLength] == 0 {
+		t.Errorf("the rows end by %v only", reasons)
 	}
 }
