@@ -137,6 +137,10 @@ func TestBadInput(t *testing.T) {
 			args: []string{"plugin", "describe", "rewardz"}, code: 1,
 			want: []string{"rewardz", "forage plugin list"},
 		},
+		"misspelt plugin": {
+			args: []string{"plugin", "describe", "david-gpro"}, code: 1,
+			want: []string{`did you mean "david-grpo"`},
+		},
 		"lock that pins another pack": {
 			files: map[string]string{"study/main.hcl": study},
 			setup: func(t *testing.T, p *place) {

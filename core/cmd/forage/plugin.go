@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -74,12 +75,15 @@ func (a *app) pluginDescribeCommand() *cobra.Command {
 				return err
 			}
 			defer catalogue.Close()
-			var failure error
+			var near error
 			found := 0
 			for _, kind := range []sdk.Kind{sdk.KindAlgorithm, sdk.KindRetriever, sdk.KindReward} {
 				info, err := catalogue.Schema(cmd.Context(), kind, args[0])
 				if err != nil {
-					failure = keepSuggestion(failure, err)
+					var untrusted *host.UntrustedError
+					if strings.Contains(err.Error(), "did you mean") || errors.As(err, &untrusted) {
+						near = err
+					}
 					continue
 				}
 				if found > 0 {
@@ -88,20 +92,15 @@ func (a *app) pluginDescribeCommand() *cobra.Command {
 				found++
 				describePlugin(a.out, info)
 			}
-			if found == 0 {
-				return fmt.Errorf("%w; \"forage plugin list\" lists all", failure)
+			switch {
+			case found > 0:
+				return nil
+			case near != nil:
+				return near
 			}
-			return nil
+			return fmt.Errorf("there is no plugin %q; \"forage plugin list\" lists all", args[0])
 		},
 	}
-}
-
-// keepSuggestion prefers the error that knows a similar name.
-func keepSuggestion(have, next error) error {
-	if have == nil || !strings.Contains(have.Error(), "did you mean") && strings.Contains(next.Error(), "did you mean") {
-		return next
-	}
-	return have
 }
 
 func describePlugin(w io.Writer, info host.PluginInfo) {
