@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gomlx/gomlx/core/tensors"
-
 	"github.com/forage-rl/forage/core/policy/checkpoint"
 )
 
@@ -56,28 +54,9 @@ func readWeights(dir string) (checkpoint.Config, func(weightSpec) ([]float32, er
 // LoadReference makes the weights of a model folder the reference, in place of a snapshot: for a run that resumes
 // after its stage began, or whose reference is the base model. The model must have the policy's configuration.
 func (p *Policy) LoadReference(ctx context.Context, dir string) error {
-	if err := checkContext(ctx); err != nil {
-		return err
-	}
-	config, values, err := readWeights(dir)
+	list, err := p.uploadFolder(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("load reference: %w", err)
-	}
-	var list []*tensors.Tensor
-	other := newLayout(config)
-	for i, spec := range p.model.layout.specs {
-		if len(other.specs) != len(p.model.layout.specs) || other.specs[i].name != spec.name || fmt.Sprint(other.specs[i].dims) != fmt.Sprint(spec.dims) {
-			return errors.Join(fmt.Errorf("load reference %s: its architecture is not the policy's (tensor %s differs)", dir, spec.name), finalize(list...))
-		}
-		flat, err := values(spec)
-		if err != nil {
-			return fmt.Errorf("load reference: %w", err)
-		}
-		t, err := p.backend.uploadFloats(p.model.dtype, flat, spec.dims...)
-		if err != nil {
-			return err
-		}
-		list = append(list, t)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,6 +54,6 @@ func (t *Trainer) Reconfigure(config OptimizerConfig) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.config = config
-	t.updates = 0
+	t.updates, t.origin = 0, t.steps
 	return nil
 }

@@ -24,6 +24,7 @@ const (
 	prefixSecond  = "second."
 	counterSteps  = "optimizer_steps"
 	counterUpdate = "updates"
+	counterOrigin = "schedule_origin"
 )
 
 // SaveState writes everything that training needs to go on bit for bit: the weights in float32, both moments of the
@@ -58,7 +59,8 @@ func (t *Trainer) SaveState(ctx context.Context, dir string) (err error) {
 	}
 	list = append(list,
 		checkpoint.Tensor{Name: counterSteps, Shape: []int{1}, Ints: []int64{int64(t.steps)}},
-		checkpoint.Tensor{Name: counterUpdate, Shape: []int{1}, Ints: []int64{int64(t.updates)}})
+		checkpoint.Tensor{Name: counterUpdate, Shape: []int{1}, Ints: []int64{int64(t.updates)}},
+		checkpoint.Tensor{Name: counterOrigin, Shape: []int{1}, Ints: []int64{int64(t.origin)}})
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("save trainer state: %w", err)
 	}
@@ -98,13 +100,14 @@ func (t *Trainer) LoadState(ctx context.Context, dir string) error {
 		}
 		return int(x.Ints[0]), nil
 	}
-	steps, err := counter(counterSteps)
-	if err != nil {
-		return err
-	}
-	updates, err := counter(counterUpdate)
-	if err != nil {
-		return err
+	var steps, updates, origin int
+	for _, c := range []struct {
+		name string
+		to   *int
+	}{{counterSteps, &steps}, {counterUpdate, &updates}, {counterOrigin, &origin}} {
+		if *c.to, err = counter(c.name); err != nil {
+			return err
+		}
 	}
 	var made [3][]*tensors.Tensor
 	for k, prefix := range []string{prefixWeight, prefixFirst, prefixSecond} {
@@ -125,6 +128,6 @@ func (t *Trainer) LoadState(ctx context.Context, dir string) error {
 		return err
 	}
 	old := t.moments
-	t.moments, t.steps, t.updates = moments{made[1], made[2]}, steps, updates
+	t.moments, t.steps, t.updates, t.origin = moments{made[1], made[2]}, steps, updates, origin
 	return finalize(append(old.first, old.second...)...)
 }

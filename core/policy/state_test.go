@@ -110,3 +110,49 @@ func TestSaveAndLoad(t *testing.T) {
 		}
 	}
 }
+
+// New settings keep the optimizer's state, begin the schedule anew, and survive saving.
+func TestReconfigureAndReload(t *testing.T) {
+	samples := randomSamples(rng.New(2), 6, 40)
+	warm := OptimizerConfig{LearningRate: 1e-2, Schedule: Schedule{Warmup: 4, PerOptimizerStep: true}}
+	p := newTiny(t, tiny())
+	base, dir := t.TempDir(), t.TempDir()
+	if err := p.Save(t.Context(), base, "float32"); err != nil {
+		t.Fatal(err)
+	}
+	before := weightsOf(t, p)
+	tr := newTrainer(t, p, OptimizerConfig{LearningRate: 1e-2})
+	for range 3 {
+		update(t, tr, UpdateSpec{Objective: nll(t), Samples: samples})
+	}
+	if err := tr.Reconfigure(OptimizerConfig{LearningRate: -1}); err == nil {
+		t.Error("a negative rate is accepted")
+	}
+	if err := tr.Reconfigure(warm); err != nil {
+		t.Fatal(err)
+	}
+	if m := update(t, tr, UpdateSpec{Objective: nll(t), Samples: samples}); m.LearningRate != 1e-2/4 {
+		t.Errorf("first rate of the new schedule is %v", m.LearningRate)
+	}
+	if err := tr.SaveState(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	other := newTrainer(t, p, warm)
+	if err := other.LoadState(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if m := update(t, other, UpdateSpec{Objective: nll(t), Samples: samples}); m.LearningRate != 2*1e-2/4 || other.Steps() != 5 {
+		t.Errorf("rate %v after %d steps", m.LearningRate, other.Steps())
+	}
+	if err := p.LoadWeights(t.Context(), base); err != nil {
+		t.Fatal(err)
+	}
+	if d := furthest(before, weightsOf(t, p)); d != 0 {
+		t.Errorf("reloaded weights differ by %v", d)
+	}
+	grouped := tiny()
+	grouped.KVHeads = 2
+	if err := newTiny(t, grouped).LoadWeights(t.Context(), base); err == nil {
+		t.Error("weights of another architecture are accepted")
+	}
+}

@@ -72,7 +72,8 @@ type Trainer struct {
 	mu      sync.Mutex
 	moments moments
 	steps   int // optimizer steps taken
-	updates int // updates finished
+	updates int // updates finished since the schedule began
+	origin  int // steps at which the schedule began
 }
 
 // NewTrainer makes a trainer with a fresh optimizer state.
@@ -94,7 +95,7 @@ func (t *Trainer) Steps() int {
 	return t.steps
 }
 
-// Updates counts the updates finished.
+// Updates counts the updates finished since the schedule began.
 func (t *Trainer) Updates() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +147,7 @@ func (t *Trainer) Update(ctx context.Context, spec UpdateSpec) (UpdateMetrics, e
 func (t *Trainer) rate() float64 {
 	at := t.updates
 	if t.config.Schedule.PerOptimizerStep {
-		at = t.steps
+		at = t.steps - t.origin
 	}
 	return t.config.LearningRate * t.config.Schedule.Factor(at)
 }
