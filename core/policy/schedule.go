@@ -8,16 +8,20 @@ import (
 // Kinds of schedules of the learning rate.
 const (
 	ScheduleConstant = "constant"
-	ScheduleLinear   = "linear"  // falls linearly to 0 at Total
-	ScheduleCosine   = "cosine"  // falls along half a cosine to 0 at Total
-	ScheduleTenth    = "minihop" // falls along half a cosine to a tenth at Total, times a warm-up that does not shift it
+	ScheduleLinear   = "linear" // falls linearly to Final at Total
+	ScheduleCosine   = "cosine" // falls along half a cosine to Final at Total
 )
 
 // Schedule is the learning rate over the steps of a training, as a factor of the base rate.
 type Schedule struct {
-	Kind   string // "" means constant
-	Warmup int    // steps over which the rate rises linearly
-	Total  int    // steps in all; not needed for a constant rate
+	Kind   string  // "" means constant
+	Warmup int     // steps over which the rate rises linearly
+	Total  int     // steps in all; not needed for a constant rate
+	Final  float64 // factor at Total, in [0, 1]; not for a constant rate
+
+	// AfterWarmup lets the fall begin where the warm-up ends, as transformers does; else both begin at step 0 and their
+	// factors multiply.
+	AfterWarmup bool
 
 	// FirstAtZero counts the warm-up from 0, as veRL and transformers do: the first step of a warm-up has rate 0, and
 	// so has the first step of a constant schedule without warm-up. Else step s of the warm-up has (s+1)/Warmup.
@@ -35,13 +39,16 @@ func (s Schedule) validate() error {
 	switch s.Kind {
 	case "", ScheduleConstant:
 		return nil
-	case ScheduleLinear, ScheduleCosine, ScheduleTenth:
+	case ScheduleLinear, ScheduleCosine:
+		if !(s.Final >= 0 && s.Final <= 1) {
+			return fmt.Errorf("schedule: final must be in [0, 1], got %v", s.Final)
+		}
 		if s.Total <= 0 {
 			return fmt.Errorf("schedule %q needs the total number of steps", s.Kind)
 		}
 		return nil
 	}
-	return fmt.Errorf("schedule: unknown kind %q: use %q, %q, %q or %q", s.Kind, ScheduleConstant, ScheduleLinear, ScheduleCosine, ScheduleTenth)
+	return fmt.Errorf("schedule: unknown kind %q: use %q, %q or %q", s.Kind, ScheduleConstant, ScheduleLinear, ScheduleCosine)
 }
 
 // Factor is the factor of the base rate in step 0, 1, ...
@@ -54,18 +61,16 @@ func (s Schedule) Factor(step int) float64 {
 	case !s.FirstAtZero && step+1 < s.Warmup:
 		warm = (at + 1) / float64(s.Warmup)
 	}
-	total, left := float64(s.Total), float64(max(s.Total-s.Warmup, 1))
+	from := 0.
+	if s.AfterWarmup {
+		from = float64(s.Warmup)
+	}
+	done := min(1, max(0, at-from)/max(1, float64(s.Total)-from))
 	switch s.Kind {
-	case ScheduleTenth:
-		return warm * (.1 + .45*(1+math.Cos(math.Pi*min(at, total)/total)))
 	case ScheduleLinear:
-		if step >= s.Warmup {
-			return warm * max(0, (total-at)/left)
-		}
+		return warm * (s.Final + (1-s.Final)*(1-done))
 	case ScheduleCosine:
-		if step >= s.Warmup {
-			return warm * max(0, .5*(1+math.Cos(math.Pi*min(at-float64(s.Warmup), left)/left)))
-		}
+		return warm * (s.Final + (1-s.Final)*.5*(1+math.Cos(math.Pi*done)))
 	}
 	return warm
 }

@@ -24,7 +24,7 @@ func TestVectorSchedules(t *testing.T) {
 			want := vectors.Decode[struct {
 				Rates []float64 `json:"lr_used_in_step"`
 			}](t, c.Want())
-			s := Schedule{Kind: in.Kind, Total: max(in.Total, in.Total2), FirstAtZero: true}
+			s := Schedule{Kind: in.Kind, Total: max(in.Total, in.Total2), FirstAtZero: true, AfterWarmup: true}
 			if in.Warmup != nil {
 				s.Warmup = *in.Warmup
 			} else {
@@ -40,7 +40,7 @@ func TestVectorSchedules(t *testing.T) {
 }
 
 func TestScheduleOfMiniHop(t *testing.T) {
-	s := Schedule{Kind: ScheduleTenth, Warmup: 100, Total: 80}
+	s := Schedule{Kind: ScheduleCosine, Warmup: 100, Total: 80, Final: .1}
 	for _, step := range []int{0, 30, 79} {
 		want := min(1, float64(step+1)/100) * (.1 + .45*(1+math.Cos(math.Pi*float64(step)/80)))
 		if got := s.Factor(step); math.Abs(got-want) > 1e-12 {

@@ -389,16 +389,8 @@ func optimizer(c *experiment.Stage) policy.OptimizerConfig {
 	o, sch := c.Optimizer, c.Schedule
 	return policy.OptimizerConfig{
 		LearningRate: o.LearningRate, Beta1: o.Betas[0], Beta2: o.Betas[1], Epsilon: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm,
-		Schedule: schedule(sch, c.Steps),
+		Schedule: policy.Schedule{Kind: sch.Kind, Warmup: sch.Warmup, Total: c.Steps, Final: sch.Final, FirstAtZero: sch.FromZero},
 	}
-}
-
-func schedule(s experiment.Schedule, steps int) policy.Schedule {
-	kind := s.Kind
-	if s.Kind == policy.ScheduleCosine && s.Final == .1 {
-		kind = policy.ScheduleTenth
-	}
-	return policy.Schedule{Kind: kind, Warmup: s.Warmup, Total: steps, FirstAtZero: s.FromZero}
 }
 
 // checkpointFinal closes a stage with a checkpoint of the state after it.
