@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/forage-rl/forage/core/experiment"
@@ -123,6 +122,12 @@ func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifes
 	for _, plugin := range r.plugins() {
 		m.Digests["plugin."+plugin.Info.Pack] = plugin.Info.Digest
 	}
+	m.TrainsObservations, err = r.trainsObservations(func(st *experiment.Stage) (sdk.PlanResponse, error) {
+		return p.Plan(ctx, r.config, st)
+	})
+	if err != nil {
+		return m, err
+	}
 	describeBackend(&m, r.Backend.Describe())
 	return m, note("core", "core", nil, selfDigest)
 }
@@ -160,31 +165,10 @@ func (p *Preconditions) Plan(ctx context.Context, config *experiment.Run, st *ex
 	}
 	done, ok := p.plans[string(key)]
 	if !ok {
-		done.plan, done.err = p.ask(ctx, config, st)
+		done.plan, done.err = p.runner(config).planStage(ctx, st)
 		if ctx.Err() == nil {
 			p.plans[string(key)] = done
 		}
 	}
 	return done.plan, done.err
-}
-
-func (p *Preconditions) ask(ctx context.Context, config *experiment.Run, st *experiment.Stage) (plan sdk.PlanResponse, err error) {
-	r := p.runner(config)
-	if r.sup, err = host.NewSupervisor(p.catalogue, host.RunOptions{}); err != nil {
-		return plan, err
-	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	spec, err := r.resources.instance(ctx, "stage."+st.Name+".algorithm", st.Algorithm)
-	if err != nil {
-		return plan, err
-	}
-	s := &stage{run: r, config: st}
-	if st.Experts != nil {
-		s.experts = &questions{}
-	}
-	if s.algorithm, err = r.sup.Algorithm(ctx, spec, services{tools{r.resources}}); err != nil {
-		return plan, err
-	}
-	err = s.makePlan(ctx)
-	return s.plan, err
 }

@@ -184,7 +184,7 @@ func (r *runner) open(ctx context.Context) error {
 	if err := r.locatePolicy(); err != nil {
 		return err
 	}
-	manifest, err := r.manifest()
+	manifest, err := r.manifest(ctx)
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (r *runner) close() error {
 }
 
 // manifest lists what the run depends on besides its configuration.
-func (r *runner) manifest() (record.Manifest, error) {
+func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
 	m := record.Manifest{Run: r.ID, Created: time.Now().UTC(), Digests: r.resources.digests(), Deterministic: r.deterministic()}
 	for _, p := range r.plugins() {
 		m.Digests["plugin."+p.Info.Pack] = p.Info.Digest
@@ -293,6 +293,10 @@ func (r *runner) manifest() (record.Manifest, error) {
 	}
 	m.Digests["policy.main"] = digest
 	if m.Digests["core"], err = selfDigest(); err != nil {
+		return m, err
+	}
+	m.TrainsObservations, err = r.trainsObservations(func(st *experiment.Stage) (sdk.PlanResponse, error) { return r.planStage(ctx, st) })
+	if err != nil {
 		return m, err
 	}
 	describeBackend(&m, r.Backend.Describe())

@@ -12,7 +12,6 @@ import (
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
-	"github.com/forage-rl/forage/core/sdk/objective"
 )
 
 // stage is a stage in progress.
@@ -82,8 +81,12 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	if err := s.startPlugins(ctx, index); err != nil {
 		return nil, err
 	}
-	if err := s.makePlan(ctx); err != nil {
+	if s.plan, err = askPlan(ctx, s.algorithm, s.config); err != nil {
 		return nil, err
+	}
+	s.reference = s.plan.Reference != ""
+	if s.plan.TrainsObservations {
+		r.warnings = append(r.warnings, fmt.Sprintf("stage %q: the objective of %q also reaches tokens of observations", s.config.Name, s.config.Algorithm.Label))
 	}
 	return s, s.begin(ctx)
 }
@@ -111,48 +114,6 @@ func (s *stage) startPlugins(ctx context.Context, index int) error {
 	s.host = &algorithmHost{tools: tools{r.resources}}
 	s.algorithm, err = r.sup.Algorithm(ctx, spec, s.host)
 	return err
-}
-
-// makePlan asks the algorithm what it will do and refuses what cannot be done.
-func (s *stage) makePlan(ctx context.Context) error {
-	var err error
-	s.plan, err = s.algorithm.Plan(ctx, sdk.PlanRequest{
-		Stage: s.config.Name, Steps: s.config.Steps, Questions: s.config.Questions, HasExperts: s.experts != nil,
-	})
-	if err != nil {
-		return err
-	}
-	label := s.config.Algorithm.Label
-	if s.plan.Critic != nil {
-		return fmt.Errorf("algorithm %q asks for a critic: %w", label, sdk.ErrNotSupported)
-	}
-	needsReference := false
-	for _, o := range s.plan.Objectives {
-		if _, err := o.Levels(); err != nil {
-			return fmt.Errorf("algorithm %q: %w", label, err)
-		}
-		if o.Trains != objective.TrainsPolicy {
-			return fmt.Errorf("algorithm %q, objective %q trains the %s: %w", label, o.Name, o.Trains, sdk.ErrNotSupported)
-		}
-		if o.TrainsObservations() && !s.plan.TrainsObservations {
-			return fmt.Errorf("algorithm %q, objective %q reaches text that the policy did not write, and the plan does not declare that it trains observations", label, o.Name)
-		}
-		needsReference = needsReference || o.Uses(objective.OpRefLogP)
-	}
-	switch s.plan.Reference {
-	case sdk.ReferenceStageStart, sdk.ReferenceBase:
-		s.reference = true
-	case "":
-		if needsReference {
-			return fmt.Errorf("algorithm %q reads reference log-probabilities but its plan names no reference policy", label)
-		}
-	default:
-		return fmt.Errorf("algorithm %q asks for reference policy %q; there are %q and %q", label, s.plan.Reference, sdk.ReferenceStageStart, sdk.ReferenceBase)
-	}
-	if s.plan.TrainsObservations {
-		s.run.warnings = append(s.run.warnings, fmt.Sprintf("stage %q: the objective of %q also reaches tokens of observations", s.config.Name, label))
-	}
-	return nil
 }
 
 // begin puts policy, reference and optimizer into the state that the stage has at its present step.

@@ -260,7 +260,16 @@ func TestMethodsLearn(t *testing.T) {
 		t.Fatalf("%v, %+v", err, summary)
 	}
 	metrics := map[string]record.Values{}
+	conditions := run.NewPreconditions(e.catalogue, e.cache, e.backend)
 	for _, r := range p.Runs {
+		// Copying experts trains on all of their text, and only the arm that does so may say it.
+		manifest, _, err := record.Study{Dir: dir}.Run(r.ID).ReadManifest()
+		if err != nil || manifest.TrainsObservations != (r.Cell.Arm == "david_grpo") {
+			t.Errorf("%s: the manifest says trains_observations = %v (%v)", r.Cell.Arm, manifest.TrainsObservations, err)
+		}
+		if changes, err := conditions.Changes(t.Context(), r.Config, record.Study{Dir: dir}.Run(r.ID)); err != nil || len(changes) > 0 {
+			t.Errorf("%s: changed since it ran: %v (%v)", r.Cell.Arm, changes, err)
+		}
 		result, ok, err := record.Study{Dir: dir}.Run(r.ID).ReadResult()
 		if err != nil || !ok {
 			t.Fatalf("run %s: %v", r.ID, err)
