@@ -1,7 +1,10 @@
 package experiment
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,14 +31,20 @@ func (r *Run) Canonical() ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// Canonical is the evaluation as JSON with everything that changes its outcome on a given checkpoint: its key is a hash
-// of this and of the checkpoint's digest.
-func (e *Evaluation) Canonical(r *Run) ([]byte, error) {
-	return json.Marshal(struct {
-		Language int   `json:"language"`
-		Seed     int64 `json:"seed"`
+// Key is the identity of the evaluation's outcome in a run: a hash of the checkpoint's digest and of all that decides
+// what is asked and how.
+func (e *Evaluation) Key(r *Run, checkpointDigest string) (string, error) {
+	data, err := json.Marshal(struct {
+		Language   int    `json:"language"`
+		Seed       int64  `json:"seed"`
+		Checkpoint string `json:"checkpoint"`
 		*Evaluation
-	}{LanguageVersion, r.Seed, e})
+	}{LanguageVersion, r.Seed, checkpointDigest, e})
+	if err != nil {
+		return "", fmt.Errorf("key of evaluation %q: %w", e.Name, err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:16], nil
 }
 
 // MarshalJSON gives what changes results: the kind, the plugin's name, its pack and major version, and its values.

@@ -55,11 +55,11 @@ func reload(t *testing.T, r plan.Run) {
 		t.Errorf("%s: written again it differs:\n%s\n%s", r.ID, r.HCL(), text)
 	}
 	for i, e := range again.Runs[0].Config.Evaluations {
-		old, err := plan.EvaluationKey("sha256:x", r.Config, r.Config.Evaluations[i])
+		old, err := r.Config.Evaluations[i].Key(r.Config, "sha256:x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if key, err := plan.EvaluationKey("sha256:x", again.Runs[0].Config, e); err != nil || key != old {
+		if key, err := e.Key(again.Runs[0].Config, "sha256:x"); err != nil || key != old {
 			t.Errorf("%s: evaluation %s has key %s, after reloading %s (%v)", r.ID, e.Name, old, key, err)
 		}
 	}

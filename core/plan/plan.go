@@ -88,15 +88,6 @@ func ID(config *experiment.Run) (string, error) {
 	return short(data), nil
 }
 
-// EvaluationKey is the identity of an outcome: of the checkpoint's digest and the evaluation's configuration.
-func EvaluationKey(checkpointDigest string, config *experiment.Run, e *experiment.Evaluation) (string, error) {
-	data, err := e.Canonical(config)
-	if err != nil {
-		return "", fmt.Errorf("key of evaluation %s: %w", e.Name, err)
-	}
-	return short(slices.Concat([]byte(checkpointDigest+"\x00"), data)), nil
-}
-
 // idLength is 48 bits: a chance of 2e-10 that two of 300 runs collide, which [Make] would notice.
 const idLength = 12
 
@@ -227,16 +218,15 @@ func (m *maker) runs() {
 // compareEvaluations refuses cells that are trained alike but evaluated in different ways under one name: one run has
 // one set of evaluations.
 func (m *maker) compareEvaluations(first, second *made) {
-	seen := map[string][]byte{}
+	seen := map[string]string{}
 	for _, e := range first.config.Evaluations {
-		if data, err := e.Canonical(first.config); err == nil {
-			seen[e.Name] = data
+		if key, err := e.Key(first.config, ""); err == nil {
+			seen[e.Name] = key
 		}
 	}
 	same := len(first.config.Evaluations) == len(second.config.Evaluations)
 	for _, e := range second.config.Evaluations {
-		data, err := e.Canonical(second.config)
-		if err != nil || string(seen[e.Name]) != string(data) {
+		if key, err := e.Key(second.config, ""); err != nil || seen[e.Name] != key {
 			same = false
 		}
 	}

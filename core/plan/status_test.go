@@ -41,19 +41,7 @@ func TestMark(t *testing.T) {
 	if err := journal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	manifest := record.Manifest{Run: p.Runs[3].ID, Digests: map[string]string{"dataset.train": "sha256:old"}}
-	if err := os.Mkdir(study.Run(p.Runs[3].ID).Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := study.Run(p.Runs[3].ID).WriteManifest(manifest); err != nil {
-		t.Fatal(err)
-	}
-	source := &plan.Journal{Study: study, Manifest: func(_ context.Context, config *experiment.Run) (record.Manifest, error) {
-		if config.Datasets["dataset.train"] == nil {
-			t.Errorf("the manifest of another run was asked for")
-		}
-		return record.Manifest{Digests: map[string]string{"dataset.train": "sha256:new"}}, nil
-	}}
+	source := &changed{plan.Journal{Study: study}, map[string][]string{p.Runs[3].ID: {"dataset.train changed"}}}
 	if err := p.Mark(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +77,17 @@ func TestMark(t *testing.T) {
 	if got.Baseline != "search_r1,group=5" || len(got.Runs) != 30 || got.Runs[3].Status != "stale" || len(got.Runs[3].Reasons) != 1 || got.Runs[0].ID != p.Runs[0].ID {
 		t.Errorf("%s", b.String())
 	}
+}
+
+// changed is a journal with what changed since, by run.
+type changed struct {
+	plan.Journal
+	reasons map[string][]string
+}
+
+func (c *changed) State(ctx context.Context, r plan.Run) (record.State, []string, bool, error) {
+	state, _, ok, err := c.Journal.State(ctx, r)
+	return state, c.reasons[r.ID], ok, err
 }
 
 type brokenSource struct{}

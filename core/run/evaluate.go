@@ -249,7 +249,7 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 	if err != nil {
 		return record.Evaluation{}, err
 	}
-	key, err := evaluationKey(r.config, e, checkpointDigest)
+	key, err := e.Key(r.config, checkpointDigest)
 	if err != nil {
 		return record.Evaluation{}, err
 	}
@@ -265,16 +265,6 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 		Name: e.Name, Key: key, DatasetDigest: data.digest, N: len(done.questions),
 		Metrics: done.metrics, Questions: path,
 	}, nil
-}
-
-// evaluationKey identifies an evaluation: the checkpoint and all that decides what is asked and how.
-func evaluationKey(config *experiment.Run, e *experiment.Evaluation, checkpointDigest string) (string, error) {
-	canonical, err := e.Canonical(config)
-	if err != nil {
-		return "", fmt.Errorf("evaluation %q: %w", e.Name, err)
-	}
-	sum := sha256.Sum256(append([]byte(checkpointDigest), canonical...))
-	return hex.EncodeToString(sum[:])[:16], nil
 }
 
 // episodeMetrics are the means over a step's sampled episodes. Continuations that the algorithm threw away count too:

@@ -18,7 +18,7 @@ import (
 func MissingEvaluations(config *experiment.Run, result record.Result) ([]string, error) {
 	var missing []string
 	for _, e := range config.Evaluations {
-		key, err := evaluationKey(config, e, result.Checkpoint.Digest)
+		key, err := e.Key(config, result.Checkpoint.Digest)
 		if err != nil {
 			return nil, err
 		}

@@ -95,10 +95,11 @@ type records struct {
 }
 
 func (s *records) State(ctx context.Context, r plan.Run) (record.State, []string, bool, error) {
-	state, reasons, ok, err := s.Journal.State(ctx, r)
+	state, _, ok, err := s.Journal.State(ctx, r)
 	if err != nil || !ok || len(r.Absent) > 0 {
-		return state, reasons, ok, err
+		return state, nil, ok, err
 	}
+	var reasons []string
 	changes, err := s.conditions.Changes(ctx, r.Config, s.Study.Run(r.ID))
 	for _, c := range changes {
 		reasons = append(reasons, c.String())
