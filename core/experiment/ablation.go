@@ -30,8 +30,8 @@ type Ablation struct {
 
 // Assume is what the plan takes for the spread of results where no runs tell it.
 type Assume struct {
-	SeedSD      float64 // standard deviation over seeds of the difference between two cells
-	Discordance float64 // share of questions on which two cells disagree
+	SeedSD      float64 // standard deviation over seeds of one cell's primary figure
+	Discordance float64 // share of questions that exactly one of two cells has right
 }
 
 // Arm is one line of a comparison.

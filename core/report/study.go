@@ -31,8 +31,8 @@ type Primary struct {
 // Assume holds spreads that the study expects, for the smallest detectable difference before runs have finished. Zero
 // means not assumed.
 type Assume struct {
-	SeedSD      float64 // standard deviation over seeds of the primary figure of one cell
-	Discordance float64 // share of questions that exactly one of two systems has right
+	SeedSD      float64 // standard deviation over seeds of one cell's primary figure
+	Discordance float64 // share of questions that exactly one of two cells has right
 }
 
 // Labels of cells.
