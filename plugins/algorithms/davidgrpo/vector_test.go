@@ -1,6 +1,7 @@
 package davidgrpo
 
 import (
+	"html"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/forage-rl/forage/core/sdk/objective"
 	"github.com/forage-rl/forage/core/sdk/sdktest/logits"
 	"github.com/forage-rl/forage/core/sdk/sdktest/vectors"
-	"github.com/forage-rl/forage/plugins/internal/davidtext"
+	"github.com/forage-rl/forage/core/sdk/text"
 )
 
 func TestVectorLoss(t *testing.T) {
@@ -132,15 +133,28 @@ type block struct {
 	turn episode.Turn
 }
 
-var resultBlock = regexp.MustCompile(`(?s)<search_result>(.*?)</search_result>`)
+var (
+	resultBlock = regexp.MustCompile(`(?s)<search_result>(.*?)</search_result>`)
+	resultTitle = regexp.MustCompile(`result[\s\p{Z}]+\p{Nd}+:[\s\p{Z}]*"([^"]+)"`)
+)
+
+// titleKey is what counts of a title in the release: its letters and digits.
+func titleKey(title string) string {
+	return strings.Join(text.Fields(strings.Map(func(r rune) rune {
+		if text.IsWord(r) || text.IsSpace(r) {
+			return r
+		}
+		return -1
+	}, text.Lower(html.UnescapeString(title)))), " ")
+}
 
 // blocks reads a rendered response as turns whose hits carry titles only, as the vectors do.
 func blocks(response string) []block {
 	var out []block
 	for _, m := range resultBlock.FindAllStringSubmatchIndex(response, -1) {
 		b := block{end: m[1]}
-		for _, title := range davidtext.Titles(response[m[2]:m[3]]) {
-			b.turn.Hits = append(b.turn.Hits, episode.Hit{Title: davidtext.NormalizeTitle(title)})
+		for _, title := range resultTitle.FindAllStringSubmatch(response[m[2]:m[3]], -1) {
+			b.turn.Hits = append(b.turn.Hits, episode.Hit{Title: titleKey(title[1])})
 		}
 		out = append(out, b)
 	}
@@ -165,7 +179,7 @@ func golds(titles any) []episode.Gold {
 	}
 	var out []episode.Gold
 	for _, t := range list {
-		g := episode.Gold{Title: davidtext.NormalizeTitle(t.(string))}
+		g := episode.Gold{Title: titleKey(t.(string))}
 		if !slices.Contains(out, g) {
 			out = append(out, g)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/diag"
-	"github.com/forage-rl/forage/plugins/internal/davidtext"
+	"github.com/forage-rl/forage/plugins/rewards/internal/davidtext"
 	"github.com/forage-rl/forage/plugins/rewards/internal/tags"
 )
 

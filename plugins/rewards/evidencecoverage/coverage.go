@@ -8,7 +8,7 @@ import (
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/evidence"
 	"github.com/forage-rl/forage/core/sdk/text"
-	"github.com/forage-rl/forage/plugins/internal/davidtext"
+	"github.com/forage-rl/forage/plugins/rewards/internal/davidtext"
 )
 
 // Coverage counts distinct gold documents, how many of them were found, and how many distinct documents were returned.
