@@ -248,7 +248,7 @@ func TestMethodsLearn(t *testing.T) {
 		t.Skip("trains two policies")
 	}
 	e := testEnv(t)
-	p, err := e.plan(t.Context(), filepath.Join(experiments, "minihop"), "demo", map[string]string{"steps": "20", "seeds": "[0]"})
+	p, err := e.plan(t.Context(), filepath.Join(experiments, "minihop"), "demo", map[string]string{"steps": "20", "seeds": "[1]"})
 	if err != nil {
 		t.Fatal(err)
 	}

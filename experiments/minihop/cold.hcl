@@ -19,7 +19,7 @@ dataset "habit" {
   order   = "given"
   world {
     phase      = "habit"
-    full_share = 0.004 # of 2-hop questions; near 0.01 plain GRPO escapes the collapse in some seeds
+    full_share = 0.002 # of 2-hop questions; near 0.01 plain GRPO escapes the collapse in some seeds
   }
 }
 
