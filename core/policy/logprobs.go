@@ -84,7 +84,7 @@ func (p *Policy) score(ctx context.Context, weights *weightSet, seqs []Sequence,
 	for i := range all {
 		all[i] = int32(i)
 	}
-	for _, b := range split(list, batchTokens, p.model.config.VocabSize, p.backend.dearCompile) {
+	for _, b := range split(list, p.bounds(batchTokens, false)) {
 		if err := checkContext(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -119,7 +119,7 @@ func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, a
 		index := Parameter(g, "index", shapes.Make(dtypes.Int32, b.selected))
 		labels := Parameter(g, "labels", shapes.Make(dtypes.Int32, b.selected))
 		inverse := Parameter(g, "inverse_temperature", shapes.Make(p.model.dtype))
-		logits := p.model.selectedLogits(weights, tokens, index)
+		logits := p.model.selectedLogits(weights, tokens, index, false)
 		logp, h := tokenScores(logits, labels, inverse, entropy)
 		if !entropy {
 			return []*Node{logp}
@@ -151,8 +151,9 @@ func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, a
 }
 
 // selectedLogits runs whole sequences [rows, S] and gives the logits at the flat positions index [n]: [n, vocabulary].
-func (m *model) selectedLogits(weights []*Node, tokens, index *Node) *Node {
-	x := m.sequences(weights, tokens)
+// For recompute see [model.sequences].
+func (m *model) selectedLogits(weights []*Node, tokens, index *Node, recompute bool) *Node {
+	x := m.sequences(weights, tokens, recompute)
 	return m.logits(weights, Gather(Reshape(x, -1, m.config.HiddenSize), InsertAxes(index, -1)))
 }
 

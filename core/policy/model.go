@@ -136,8 +136,8 @@ func (m *model) causalAttention(q, k, v, mask *Node) *Node {
 }
 
 // sequences runs the network over whole sequences: tokens [rows, S] to hidden states [rows, S, hidden], before the
-// final norm.
-func (m *model) sequences(weights []*Node, tokens *Node) *Node {
+// final norm. With recompute the gradient keeps only the input of each layer and computes the rest of the layer again.
+func (m *model) sequences(weights []*Node, tokens *Node, recompute bool) *Node {
 	g := tokens.Graph()
 	rows, s := tokens.Shape().Dimensions[0], tokens.Shape().Dimensions[1]
 	// Spread over the heads once: operands of one shape are much faster than broadcasting ones.
@@ -149,9 +149,15 @@ func (m *model) sequences(weights []*Node, tokens *Node) *Node {
 	mask := m.causalMask(g, s)
 	x := Gather(weights[m.layout.embedding], InsertAxes(tokens, -1))
 	for _, li := range m.layout.layers {
+		if recompute {
+			x = x.Checkpoint()
+		}
 		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, true)
 		x = Add(x, m.dense(m.causalAttention(q, k, v, mask), weights[li.out], m.optional(weights, li.outBias)))
 		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
+	}
+	if recompute {
+		x = x.StopCheckpoint()
 	}
 	return x
 }
@@ -172,15 +178,12 @@ func (m *model) logits(weights []*Node, x *Node) *Node {
 	return m.denseTransposed(m.rmsNorm(x, weights[m.layout.finalNorm]), weights[head])
 }
 
-// causalMask is an additive mask [1, 1, s, s].
+// causalMask is an additive mask [1, 1, s, s]. It is computed: as a constant it would take room in every program that
+// is kept.
 func (m *model) causalMask(g *Graph, s int) *Node {
-	flat := make([]float32, s*s)
-	for i := range s {
-		for j := i + 1; j < s; j++ {
-			flat[i*s+j] = -1e30
-		}
-	}
-	return ConvertDType(ConstTensor(g, tensors.FromFlatDataAndDimensions(flat, 1, 1, s, s)), m.dtype)
+	shape := shapes.Make(dtypes.Int32, 1, 1, s, s)
+	later := GreaterThan(Iota(g, shape, 3), Iota(g, shape, 2))
+	return Where(later, Scalar(g, m.dtype, -1e30), ScalarZero(g, m.dtype))
 }
 
 // ropeTables gives the factors of [model.rotate] for positions 0..n-1, [n, headDim] each: the cosine in both halves; the sine,

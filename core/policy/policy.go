@@ -24,6 +24,7 @@ type Policy struct {
 	ownBackend bool
 	model      *model
 	programs   programs
+	mostKept   int    // see [mostKept]
 	source     string // folder the policy was loaded from, for the tokenizer's files; may be empty
 
 	mu        sync.Mutex
@@ -59,7 +60,7 @@ func build(config checkpoint.Config, options Options, values func(weightSpec) ([
 		config.Layers <= 0 || config.VocabSize <= 0 || config.HiddenSize <= 0 || config.IntermediateSize <= 0 || config.MaxPositions <= 0 {
 		return nil, fmt.Errorf("policy: configuration has impossible sizes: %+v", config)
 	}
-	p := &Policy{backend: options.Backend}
+	p := &Policy{backend: options.Backend, mostKept: mostKept}
 	if p.backend == nil {
 		if p.backend, err = OpenBackend(""); err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ type UpdateSpec struct {
 	MiniBatches [][]int // indices of Samples, one optimizer step each, in order; nil: all samples in one
 	Epochs      int     // passes over the mini-batches; 0 means 1
 	Temperature float64 // of the log-probabilities; 0 means 1
-	MicroTokens int     // tokens that go through the network together; 0: a default. It changes nothing beyond rounding
+	MicroTokens int     // most tokens that go through the network together; 0: a default. It changes nothing beyond rounding
 }
 
 // UpdateMetrics says what an update did. Means are over its optimizer steps.
@@ -238,7 +238,7 @@ func (u *updating) scoreRows(ctx context.Context, weights *weightSet, samples []
 	for k, i := range samples {
 		seqs[k] = u.seqs[i]
 	}
-	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, u.p.backend.dearCompile) {
+	for _, b := range split(list, u.p.bounds(u.spec.MicroTokens, false)) {
 		if err := checkContext(ctx); err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 		}
 		lb.weights = plan.coefficients(lb.structure)
 	}
-	for _, b := range split(list, u.spec.MicroTokens, u.p.model.config.VocabSize, u.p.backend.dearCompile) {
+	for _, b := range split(list, u.p.bounds(u.spec.MicroTokens, true)) {
 		if err := checkContext(ctx); err != nil {
 			return fail(err)
 		}
@@ -220,7 +220,7 @@ func (m *model) train(g *Graph, plan *lossPlan, b microBatch, sizes lossSizes, f
 	index := Parameter(g, "index", shapes.Make(dtypes.Int32, b.selected))
 	labels := Parameter(g, "labels", shapes.Make(dtypes.Int32, b.selected))
 	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
-	logp, h := tokenScores(m.selectedLogits(weights, tokens, index), labels, inverse, entropy)
+	logp, h := tokenScores(m.selectedLogits(weights, tokens, index, b.recompute), labels, inverse, entropy)
 	out := Gradient(plan.loss(g, m.dtype, sizes, logp, h), weights...)
 	for i := range sum {
 		out[i] = Add(sum[i], out[i])

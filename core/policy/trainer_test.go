@@ -136,6 +136,47 @@ func TestMicroBatchesChangeNothing(t *testing.T) {
 	}
 }
 
+// Where activations would take too much room they are computed again, to the last bit.
+func TestRecomputeChangesNothing(t *testing.T) {
+	samples := randomSamples(rng.New(1), 6, 70)
+	var weights [][][]float32
+	for _, most := range []int{mostKept, 1} {
+		p := newTiny(t, tiny())
+		p.mostKept = most
+		if err := p.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		tr := newTrainer(t, p, OptimizerConfig{LearningRate: 1, Epsilon: 1})
+		before := weightsOf(t, p)
+		// One sequence at a time, as those are that have to be computed again.
+		update(t, tr, UpdateSpec{Objective: grpo(t), Samples: samples, MicroTokens: 1})
+		weights = append(weights, weightsOf(t, p))
+		if moved := furthest(before, weights[len(weights)-1]); moved < 1e-3 {
+			t.Fatalf("weights moved by %v only", moved)
+		}
+	}
+	if d := furthest(weights[0], weights[1]); d != 0 {
+		t.Errorf("computing activations again moves weights by %v", d)
+	}
+}
+
+func TestMicroBatchesByMemory(t *testing.T) {
+	list := []scored{{10, 4}, {100, 4}, {20, 4}, {20, 0}, {12, 4}, {30, 4}}
+	within := bounds{tokens: 1000, vocabulary: 207, mostKept: 50, kept: func(rows, length int) int { return rows * length }}
+	var rows, lengths []int
+	var again []bool
+	for _, b := range split(list, within) {
+		rows, lengths, again = append(rows, b.rows), append(lengths, b.length), append(again, b.recompute)
+	}
+	if !slices.Equal(lengths, []int{104, 32, 24, 16}) || !slices.Equal(rows, []int{1, 1, 2, 1}) || !slices.Equal(again, []bool{true, false, false, false}) {
+		t.Errorf("lengths %v, rows %v, computed again %v", lengths, rows, again)
+	}
+	within.kept = nil
+	if b := split(list, within); len(b) != 1 || b[0].recompute {
+		t.Errorf("without a gradient memory is no bound: %+v", b)
+	}
+}
+
 // A gradient of the whole network against finite differences along a random direction, in float64.
 func TestGradientAgainstDifferences(t *testing.T) {
 	for name, config := range variants() {
