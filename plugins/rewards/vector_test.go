@@ -11,6 +11,7 @@ import (
 	"github.com/forage-rl/forage/core/sdk/sdktest/vectors"
 	"github.com/forage-rl/forage/core/sdk/text"
 	"github.com/forage-rl/forage/plugins/rewards/davidgates"
+	"github.com/forage-rl/forage/plugins/rewards/davidoutcome"
 	"github.com/forage-rl/forage/plugins/rewards/internal/tags"
 	"github.com/forage-rl/forage/plugins/rewards/searchr1format"
 )
@@ -196,6 +197,39 @@ func TestVectorDavidReward(t *testing.T) {
 		// The prompt closes a thought, so in the release a response that closes none has all its tags after it.
 		if got := gates.Components[davidgates.SearchesInThink] == 0; got != want.After {
 			t.Errorf("%s: tags after the last thought %v, want %v", c.ID, got, want.After)
+		}
+	}
+}
+
+func TestVectorDavidEvaluator(t *testing.T) {
+	f := vectors.Load(t, "david-grpo", "evaluator")
+	for _, c := range f.Cases {
+		in := vectors.Decode[struct {
+			Response string
+			Golds    []string
+		}](t, c.Input)
+		want := vectors.Decode[struct {
+			Extracted *string
+			Scores    []float64 `json:"score_per_gold"`
+			EM        bool
+		}](t, c.Want())
+		var answer *string
+		if a, found := davidoutcome.ExtractInEvaluation(in.Response, "</think>", tags.Pair{Open: "\\boxed{", Close: "}"}); found {
+			a = text.Normalize(a)
+			answer = &a
+		}
+		if !same(answer, want.Extracted) {
+			t.Errorf("%s: extracted %v, want %v", c.ID, answer, want.Extracted)
+		}
+		config := map[string]any{"answer_from": "evaluator"}
+		for i, gold := range in.Golds {
+			got := score(t, "david-outcome", config, in.Response, nil, episode.Question{Answers: []string{gold}}, false).Value
+			if !f.Tolerance.Close(got, want.Scores[i]) {
+				t.Errorf("%s: %q is worth %v, want %v", c.ID, gold, got, want.Scores[i])
+			}
+		}
+		if got := score(t, "david-outcome", config, in.Response, nil, episode.Question{Answers: in.Golds}, false).Value == 1; got != want.EM {
+			t.Errorf("%s: exact match %v, want %v", c.ID, got, want.EM)
 		}
 	}
 }

@@ -58,11 +58,8 @@ func Titles(block string) []string {
 // gold's distinct words, else 0.
 func Grade(answer, gold string) float64 {
 	a, g := NormalizeAnswer(answer), NormalizeAnswer(gold)
-	switch {
-	case a == g:
-		return 1
-	case strings.Contains(a, g), strings.Contains(g, a):
-		return .5
+	if value := contained(a, g); value > 0 {
+		return value
 	}
 	given, wanted := wordSet(a), wordSet(g)
 	shared := 0
@@ -77,12 +74,28 @@ func Grade(answer, gold string) float64 {
 	return 0
 }
 
-// GradeBest is the highest [Grade] over the golds that are not blank, and 0 without any.
-func GradeBest(answer string, golds []string) float64 {
+// GradeInEvaluation is the grade of the release's evaluation script: 1 when answer and gold are equal after
+// [text.Normalize], 0.5 when one contains the other, else 0. Exact match, as the paper's tables have it, is a grade of 1.
+func GradeInEvaluation(answer, gold string) float64 {
+	return contained(text.Normalize(answer), text.Normalize(gold))
+}
+
+func contained(a, g string) float64 {
+	switch {
+	case a == g:
+		return 1
+	case strings.Contains(a, g), strings.Contains(g, a):
+		return .5
+	}
+	return 0
+}
+
+// Best is the highest grade over the golds that are not blank, and 0 without any.
+func Best(grade func(answer, gold string) float64, answer string, golds []string) float64 {
 	best := 0.
 	for _, g := range golds {
 		if text.Trim(g) != "" {
-			best = max(best, Grade(answer, g))
+			best = max(best, grade(answer, g))
 		}
 	}
 	return best

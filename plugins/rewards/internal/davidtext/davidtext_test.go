@@ -36,7 +36,7 @@ func TestGradeIsBounded(t *testing.T) {
 		{"Paris", []string{"paris"}, 1}, {"in Paris", []string{"Paris"}, .5}, {"x", []string{"y"}, 0}, {"x", nil, 0},
 		{"x", []string{"", "  "}, 0}, {"", []string{"Paris"}, .5}, {"x", []string{"y", "X!"}, 1}, {"x", []string{"the"}, .5},
 	} {
-		if got := GradeBest(c.answer, c.golds); got != c.want {
+		if got := Best(Grade, c.answer, c.golds); got != c.want {
 			t.Errorf("%q against %q: %v, want %v", c.answer, c.golds, got, c.want)
 		}
 	}
