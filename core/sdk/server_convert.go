@@ -5,6 +5,7 @@ import (
 
 	"github.com/forage-rl/forage/core/internal/wire"
 	pb "github.com/forage-rl/forage/core/internal/wire/foragev1"
+	"github.com/forage-rl/forage/core/sdk/episode"
 )
 
 func fromPlanRequest(r *pb.PlanRequest) PlanRequest {
@@ -89,16 +90,23 @@ func toStepResponse(r StepResponse) (*pb.StepResponse, error) {
 
 func fromScoreRequest(r *pb.ScoreRequest) (ScoreRequest, error) {
 	out := ScoreRequest{Validation: r.GetValidation()}
-	for _, item := range r.GetItems() {
-		q, err := wire.FromQuestion(item.GetQuestion())
-		if err != nil {
+	questions := make([]episode.Question, len(r.GetQuestions()))
+	for i, q := range r.GetQuestions() {
+		var err error
+		if questions[i], err = wire.FromQuestion(q); err != nil {
 			return out, err
+		}
+	}
+	for _, item := range r.GetItems() {
+		at := item.GetQuestion()
+		if at < 0 || at >= int64(len(questions)) {
+			return out, fmt.Errorf("a score item refers to question %d of %d", at, len(questions))
 		}
 		e, err := wire.FromEpisode(item.GetEpisode())
 		if err != nil {
 			return out, err
 		}
-		out.Items = append(out.Items, ScoreItem{Question: q, Episode: e})
+		out.Items = append(out.Items, ScoreItem{Question: questions[at], Episode: e})
 	}
 	return out, nil
 }

@@ -24,9 +24,11 @@ const (
 type ScoreRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A repeated request_id asks for the same scores again.
-	RequestId     string       `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Items         []*ScoreItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	Validation    bool         `protobuf:"varint,3,opt,name=validation,proto3" json:"validation,omitempty"`
+	RequestId  string       `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Items      []*ScoreItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	Validation bool         `protobuf:"varint,3,opt,name=validation,proto3" json:"validation,omitempty"`
+	// Each question once, whatever the number of its episodes.
+	Questions     []*Question `protobuf:"bytes,4,rep,name=questions,proto3" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -82,9 +84,16 @@ func (x *ScoreRequest) GetValidation() bool {
 	return false
 }
 
+func (x *ScoreRequest) GetQuestions() []*Question {
+	if x != nil {
+		return x.Questions
+	}
+	return nil
+}
+
 type ScoreItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Question      *Question              `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	Question      int64                  `protobuf:"varint,1,opt,name=question,proto3" json:"question,omitempty"` // index into questions
 	Episode       *Episode               `protobuf:"bytes,2,opt,name=episode,proto3" json:"episode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -120,11 +129,11 @@ func (*ScoreItem) Descriptor() ([]byte, []int) {
 	return file_forage_v1_reward_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ScoreItem) GetQuestion() *Question {
+func (x *ScoreItem) GetQuestion() int64 {
 	if x != nil {
 		return x.Question
 	}
-	return nil
+	return 0
 }
 
 func (x *ScoreItem) GetEpisode() *Episode {
@@ -242,16 +251,17 @@ var File_forage_v1_reward_proto protoreflect.FileDescriptor
 
 const file_forage_v1_reward_proto_rawDesc = "" +
 	"\n" +
-	"\x16forage/v1/reward.proto\x12\tforage.v1\x1a\x14forage/v1/data.proto\"y\n" +
+	"\x16forage/v1/reward.proto\x12\tforage.v1\x1a\x14forage/v1/data.proto\"\xac\x01\n" +
 	"\fScoreRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.forage.v1.ScoreItemR\x05items\x12\x1e\n" +
 	"\n" +
 	"validation\x18\x03 \x01(\bR\n" +
-	"validation\"j\n" +
-	"\tScoreItem\x12/\n" +
-	"\bquestion\x18\x01 \x01(\v2\x13.forage.v1.QuestionR\bquestion\x12,\n" +
+	"validation\x121\n" +
+	"\tquestions\x18\x04 \x03(\v2\x13.forage.v1.QuestionR\tquestions\"U\n" +
+	"\tScoreItem\x12\x1a\n" +
+	"\bquestion\x18\x01 \x01(\x03R\bquestion\x12,\n" +
 	"\aepisode\x18\x02 \x01(\v2\x12.forage.v1.EpisodeR\aepisode\"9\n" +
 	"\rScoreResponse\x12(\n" +
 	"\x06scores\x18\x01 \x03(\v2\x10.forage.v1.ScoreR\x06scores\"\xb4\x01\n" +
@@ -291,7 +301,7 @@ var file_forage_v1_reward_proto_goTypes = []any{
 }
 var file_forage_v1_reward_proto_depIdxs = []int32{
 	1, // 0: forage.v1.ScoreRequest.items:type_name -> forage.v1.ScoreItem
-	5, // 1: forage.v1.ScoreItem.question:type_name -> forage.v1.Question
+	5, // 1: forage.v1.ScoreRequest.questions:type_name -> forage.v1.Question
 	6, // 2: forage.v1.ScoreItem.episode:type_name -> forage.v1.Episode
 	3, // 3: forage.v1.ScoreResponse.scores:type_name -> forage.v1.Score
 	4, // 4: forage.v1.Score.components:type_name -> forage.v1.Score.ComponentsEntry

@@ -2,6 +2,7 @@ package hostside
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/forage-rl/forage/core/internal/wire"
 	pb "github.com/forage-rl/forage/core/internal/wire/foragev1"
@@ -102,16 +103,25 @@ func fromStepResponse(r *pb.StepResponse) (sdk.StepResponse, error) {
 
 func toScoreRequest(requestID string, r sdk.ScoreRequest) (*pb.ScoreRequest, error) {
 	out := &pb.ScoreRequest{RequestId: requestID, Validation: r.Validation, Items: make([]*pb.ScoreItem, len(r.Items))}
+	sent := map[string]int{} // by question id: index into r.Items of the item that brought it
+	place := map[string]int{}
 	for i, item := range r.Items {
-		q, err := wire.ToQuestion(item.Question)
-		if err != nil {
-			return nil, fmt.Errorf("question %q: %w", item.Question.ID, err)
+		first, known := sent[item.Question.ID]
+		at := place[item.Question.ID]
+		if !known || !reflect.DeepEqual(r.Items[first].Question, item.Question) {
+			q, err := wire.ToQuestion(item.Question)
+			if err != nil {
+				return nil, fmt.Errorf("question %q: %w", item.Question.ID, err)
+			}
+			at = len(out.Questions)
+			out.Questions = append(out.Questions, q)
+			sent[item.Question.ID], place[item.Question.ID] = i, at
 		}
 		e, err := wire.ToEpisode(item.Episode)
 		if err != nil {
 			return nil, fmt.Errorf("episode %q: %w", item.Episode.ID, err)
 		}
-		out.Items[i] = &pb.ScoreItem{Question: q, Episode: e}
+		out.Items[i] = &pb.ScoreItem{Question: int64(at), Episode: e}
 	}
 	return out, nil
 }

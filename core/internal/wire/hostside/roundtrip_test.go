@@ -69,17 +69,17 @@ type echo struct {
 	source
 	host sdk.Host
 
-	plan     sdk.PlanRequest
-	planned  sdk.PlanResponse
-	step     sdk.StepRequest
-	stepped  sdk.StepResponse
-	score    sdk.ScoreRequest
-	scored   sdk.ScoreResponse
-	tool     sdk.Tool
-	call     sdk.CallRequest
-	called   sdk.CallResponse
-	state    []byte
-	inStep   func(context.Context, sdk.Host)
+	plan    sdk.PlanRequest
+	planned sdk.PlanResponse
+	step    sdk.StepRequest
+	stepped sdk.StepResponse
+	score   sdk.ScoreRequest
+	scored  sdk.ScoreResponse
+	tool    sdk.Tool
+	call    sdk.CallRequest
+	called  sdk.CallResponse
+	state   []byte
+	inStep  func(context.Context, sdk.Host)
 }
 
 func (e *echo) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanResponse, error) {
@@ -184,19 +184,19 @@ func TestRewardAndRetrieverRoundTrips(t *testing.T) {
 // echoHost compares and answers like echo.
 type echoHost struct {
 	source
-	rollout    []sdk.RolloutRequest
-	rolledOut  []sdk.RolloutResponse
-	rerender   []sdk.RerenderRequest
-	episodes   []episode.Episode
-	logProbs   sdk.LogProbsRequest
-	sequences  []sdk.SequenceValues
-	ids        []string
-	questions  []episode.Question
-	search     sdk.SearchRequest
-	results    [][]episode.Hit
-	hits       []episode.Hit
-	vectors    [][]float32
-	metrics    map[string]float64
+	rollout   []sdk.RolloutRequest
+	rolledOut []sdk.RolloutResponse
+	rerender  []sdk.RerenderRequest
+	episodes  []episode.Episode
+	logProbs  sdk.LogProbsRequest
+	sequences []sdk.SequenceValues
+	ids       []string
+	questions []episode.Question
+	search    sdk.SearchRequest
+	results   [][]episode.Hit
+	hits      []episode.Hit
+	vectors   [][]float32
+	metrics   map[string]float64
 }
 
 func (h *echoHost) Rollout(_ context.Context, r []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
