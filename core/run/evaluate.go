@@ -253,7 +253,12 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 	if err != nil {
 		return record.Evaluation{}, err
 	}
-	path, err := r.Dir.WriteQuestions(e.Name, done.questions)
+	asked := make([]record.QuestionResult, len(done.questions))
+	for i, q := range done.questions {
+		asked[i] = q
+		asked[i].Values = chosen(q.Values, e.Metrics)
+	}
+	path, err := r.Dir.WriteQuestions(e.Name, asked)
 	if err != nil {
 		return record.Evaluation{}, err
 	}
@@ -263,8 +268,20 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 	}
 	return record.Evaluation{
 		Name: e.Name, Key: key, DatasetDigest: data.digest, N: len(done.questions),
-		Metrics: done.metrics, Questions: path,
+		Metrics: chosen(done.metrics, e.Metrics), Questions: path,
 	}, nil
+}
+
+// chosen keeps the metrics that an evaluation names, with their means per number of hops.
+func chosen(values map[string]float64, names []string) map[string]float64 {
+	kept := map[string]float64{}
+	for name, v := range values {
+		base, _, _ := strings.Cut(name, "_hop")
+		if slices.Contains(names, base) {
+			kept[name] = v
+		}
+	}
+	return kept
 }
 
 // episodeMetrics are the means over a step's sampled episodes. Continuations that the algorithm threw away count too:
@@ -303,9 +320,4 @@ func episodeMetrics(st *step, resp sdk.StepResponse) (map[string]float64, error)
 		}
 	}
 	return values, nil
-}
-
-func sortedInts(list []int) []int {
-	slices.Sort(list)
-	return list
 }
