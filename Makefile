@@ -35,15 +35,16 @@ test: build ## run all tests
 	$(GO) test ./...
 
 race: ## run the tests of the concurrent packages under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race ./core/host/... ./core/internal/... ./core/sdk/... ./core/rollout/... ./core/study/... ./core/record/...
+	CGO_ENABLED=1 go test -race -short ./core/host/... ./core/internal/... ./core/sdk/... ./core/rollout/... ./core/record/... ./core/retrieval/...
 
 lint: ## check formatting and vet
 	@unformatted=$$(gofmt -l core plugins); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed; only gofmt and go vet ran"; fi
 
-bench: build ## measure speed against named peers, as ratios in one run
-	$(GO) test ./core/policy ./core/retrieval/index ./core/experiment ./core/host -run '^$$' -bench . -benchtime 1x
+bench: build ## measure speed against named peers (PyTorch, hnswlib where they are installed), as ratios in one run
+	$(GO) test ./core/policy ./core/plan ./core/host ./core/study -run '^$$' -bench . -benchtime 3x
+	core/retrieval/bench.sh
 
 proto: ## generate the wire code again
 	$(GO) run ./core/internal/wire/gen

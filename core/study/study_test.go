@@ -373,3 +373,31 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// BenchmarkPluginOverhead runs the David-GRPO arm of the demo for a few steps and reports the share of the steps' time
+// that calls to plugins cost beyond the work of either side: conversion, serialisation, sockets and waiting. Rewards
+// are asked at the same time; their costs are added up all the same.
+func BenchmarkPluginOverhead(b *testing.B) {
+	e, err := open(b.Context(), packs, b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.close()
+	p, err := e.plan(b.Context(), filepath.Join(experiments, "minihop"), "demo", map[string]string{"steps": "10", "seeds": "[1]"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var transport, total float64
+	for b.Loop() {
+		o := e.options(p, b.TempDir())
+		o.Only = []string{"david_grpo"}
+		o.Progress = func(_ string, pr run.Progress) {
+			transport += pr.Metrics["time/transport"]
+			total += pr.Metrics["time/step"]
+		}
+		if summary, err := Execute(b.Context(), o); err != nil || summary.Done != 1 {
+			b.Fatalf("%v, %+v", err, summary)
+		}
+	}
+	b.ReportMetric(100*transport/total, "transport-%")
+}
