@@ -285,19 +285,11 @@ func parseHotpot(r record, _ Spec) (d draft, err error) {
 	if d.kind, err = r.optionalText("type"); err != nil {
 		return d, err
 	}
-	facts, err := r.facts("supporting_facts", r.fields["supporting_facts"])
-	if err != nil {
+	if err := r.takeFacts("supporting_facts", r.fields["supporting_facts"], &d); err != nil {
 		return d, err
 	}
-	d.gold = []string{}
-	for _, f := range facts {
-		d.gold = append(d.gold, f.title)
-	}
-	if d.passages, err = r.hotpotContext(r.fields["context"]); err != nil {
-		return d, err
-	}
-	d.extra = map[string]any{"supporting_facts": pairs(facts)}
-	return d, nil
+	d.passages, err = r.hotpotContext(r.fields["context"])
+	return d, err
 }
 
 // anyText gives the first of the fields that is there, or "".
@@ -315,12 +307,20 @@ type supportingFact struct {
 	sentence int
 }
 
-func pairs(facts []supportingFact) []any {
-	out := make([]any, len(facts))
-	for i, f := range facts {
-		out[i] = []any{f.title, float64(f.sentence)}
+// takeFacts makes the golds of a draft from supporting facts, and keeps the facts themselves.
+func (r record) takeFacts(name string, v any, d *draft) error {
+	facts, err := r.facts(name, v)
+	if err != nil {
+		return err
 	}
-	return out
+	d.gold = []string{}
+	pairs := make([]any, len(facts))
+	for i, f := range facts {
+		d.gold = append(d.gold, f.title)
+		pairs[i] = []any{f.title, float64(f.sentence)}
+	}
+	d.extra = map[string]any{"supporting_facts": pairs}
+	return nil
 }
 
 // facts reads [[title, sentence]] or {title: [], sent_id: []}. The sentence may be out of range: released files have
@@ -453,22 +453,17 @@ func parseFlashRAG(r record, _ Spec) (d draft, err error) {
 		return d, err
 	}
 	meta, _ := r.fields["metadata"].(map[string]any)
-	return d, r.flashMetadata(meta, &d)
+	err = r.flashMetadata(meta, &d)
+	return d, err
 }
 
 // flashMetadata takes golds and type from FlashRAG's metadata, which holds the original data set's fields.
 func (r record) flashMetadata(meta map[string]any, d *draft) (err error) {
 	d.kind, _ = scalar(meta["type"])
 	if meta["supporting_facts"] != nil {
-		facts, err := r.facts("metadata.supporting_facts", meta["supporting_facts"])
-		if err != nil {
+		if err := r.takeFacts("metadata.supporting_facts", meta["supporting_facts"], d); err != nil {
 			return err
 		}
-		d.gold = []string{}
-		for _, f := range facts {
-			d.gold = append(d.gold, f.title)
-		}
-		d.extra = map[string]any{"supporting_facts": pairs(facts)}
 		d.passages, err = r.hotpotContext(meta["context"])
 		return err
 	}
@@ -625,20 +620,13 @@ func parseSearchR1(r record, spec Spec) (d draft, err error) {
 		d.kind = style
 	}
 	if meta, ok := r.fields["metadata"].(map[string]any); ok {
-		return d, r.flashMetadata(meta, &d)
+		err = r.flashMetadata(meta, &d)
+		return d, err
 	}
 	if r.has("supporting_facts") {
-		facts, err := r.facts("supporting_facts", r.fields["supporting_facts"])
-		if err != nil {
-			return d, err
-		}
-		d.gold = []string{}
-		for _, f := range facts {
-			d.gold = append(d.gold, f.title)
-		}
-		d.extra = map[string]any{"supporting_facts": pairs(facts)}
+		err = r.takeFacts("supporting_facts", r.fields["supporting_facts"], &d)
 	}
-	return d, nil
+	return d, err
 }
 
 // promptQuestion takes the question from its own field, from extra_info, or from the prompt's last message after a

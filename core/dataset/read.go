@@ -18,6 +18,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/forage-rl/forage/core/internal/lines"
 )
 
 // record is one entry of a file, its numbers kept as json.Number.
@@ -149,39 +151,11 @@ func readLines(ctx context.Context, path string, line int, in *bufio.Reader, emi
 	}
 }
 
-// lineCounter counts the line ends of what passes through it, to give the line of any position not before the last one
-// asked for.
-type lineCounter struct {
-	in   io.Reader
-	read int64
-	ends []int64 // positions of line ends not yet counted
-	line int
-}
-
-func (c *lineCounter) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
-	for i, b := range p[:n] {
-		if b == '\n' {
-			c.ends = append(c.ends, c.read+int64(i))
-		}
-	}
-	c.read += int64(n)
-	return n, err
-}
-
-func (c *lineCounter) at(position int64) int {
-	for len(c.ends) > 0 && c.ends[0] < position {
-		c.ends = c.ends[1:]
-		c.line++
-	}
-	return c.line
-}
-
 func readList(ctx context.Context, path string, line int, in io.Reader, emit emitter) error {
-	lines := &lineCounter{in: in, line: line}
-	decoder := json.NewDecoder(lines)
+	counter := lines.New(in, line)
+	decoder := json.NewDecoder(counter)
 	fail := func(err error) error {
-		return fmt.Errorf("dataset: %s:%d: %w", path, lines.at(decoder.InputOffset()), err)
+		return fmt.Errorf("dataset: %s:%d: %w", path, counter.At(decoder.InputOffset()), err)
 	}
 	if _, err := decoder.Token(); err != nil {
 		return fail(err)
@@ -191,7 +165,7 @@ func readList(ctx context.Context, path string, line int, in io.Reader, emit emi
 		if err := decoder.Decode(&data); err != nil {
 			return fail(unexpectedEnd(err))
 		}
-		at := lines.at(decoder.InputOffset() - int64(len(data)))
+		at := counter.At(decoder.InputOffset() - int64(len(data)))
 		fields, err := object(data)
 		if err != nil {
 			return fmt.Errorf("dataset: %s:%d: %w", path, at, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -118,66 +119,48 @@ func (c *resolver) checkAgent(r *reader, a *Agent, tools []string) {
 
 // template compiles a text once per attribute (and seed, where it depends on it).
 func (c *resolver) template(r *reader, name string, s scope) *Template {
-	a := r.attr(name)
-	if a == nil {
-		return nil
-	}
-	if a.expr == nil {
-		c.errorf(a.at, "Invalid value", "%s must be a text.", name)
-		return nil
-	}
-	type compiled struct {
-		t     *Template
-		diags hcl.Diagnostics
-	}
-	key := c.s.key(a, c.seed, "template "+s.what)
-	if done, ok := c.s.compiled[key]; ok {
-		c.diags = append(c.diags, done.(compiled).diags...)
-		return done.(compiled).t
-	}
-	f := c.s.frame(a.file, c.seed)
-	diags := c.s.checkNames(a.expr, f, s.sample, true)
-	var t *Template
-	if !diags.HasErrors() {
-		var more hcl.Diagnostics
-		t, more = newTemplate(a.expr, f, s)
-		diags = append(diags, more...)
-	}
-	c.s.compiled[key] = compiled{t, diags}
-	c.diags = append(c.diags, diags...)
-	return t
+	return compileOnce(c, r, name, s, "a text", "template "+s.what, func(x hclsyntax.Expression, f *frame) (*Template, hcl.Diagnostics) {
+		return newTemplate(x, f, s)
+	})
 }
 
 // expression compiles an expression once per attribute and set of names.
 func (c *resolver) expression(r *reader, name string, s scope, result cty.Type) *Expression {
+	return compileOnce(c, r, name, s, "an expression", "expression "+s.key, func(x hclsyntax.Expression, f *frame) (*Expression, hcl.Diagnostics) {
+		return newExpression(x, f, s, result)
+	})
+}
+
+// compileOnce checks the names in an attribute and compiles it, or gives what that came to before under the same kind.
+func compileOnce[T any](c *resolver, r *reader, name string, s scope, want, kind string, compile func(hclsyntax.Expression, *frame) (*T, hcl.Diagnostics)) *T {
 	a := r.attr(name)
 	if a == nil {
 		return nil
 	}
 	if a.expr == nil {
-		c.errorf(a.at, "Invalid value", "%s must be an expression.", name)
+		c.errorf(a.at, "Invalid value", "%s must be %s.", name, want)
 		return nil
 	}
 	type compiled struct {
-		x     *Expression
+		made  *T
 		diags hcl.Diagnostics
 	}
-	key := c.s.key(a, c.seed, "expression "+s.key)
+	key := c.s.key(a, c.seed, kind)
 	if done, ok := c.s.compiled[key]; ok {
 		c.diags = append(c.diags, done.(compiled).diags...)
-		return done.(compiled).x
+		return done.(compiled).made
 	}
 	f := c.s.frame(a.file, c.seed)
 	diags := c.s.checkNames(a.expr, f, s.sample, true)
-	var x *Expression
+	var made *T
 	if !diags.HasErrors() {
 		var more hcl.Diagnostics
-		x, more = newExpression(a.expr, f, s, result)
+		made, more = compile(a.expr, f)
 		diags = append(diags, more...)
 	}
-	c.s.compiled[key] = compiled{x, diags}
+	c.s.compiled[key] = compiled{made, diags}
 	c.diags = append(c.diags, diags...)
-	return x
+	return made
 }
 
 func (c *resolver) protocol(n *node) Protocol {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forage-rl/forage/core/internal/suggest"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/schema"
 )
@@ -118,7 +119,7 @@ func (c *Catalogue) unknown(ctx context.Context, kind sdk.Kind, label string, ca
 		return fmt.Errorf("unknown %s %q: no bundled pack holds any; the packs belong into %s (\"make build\" puts them there)", kind, label, c.options.BundleDir)
 	}
 	message := fmt.Sprintf("unknown %s %q", kind, label)
-	if near := nearest(label, candidates); near != "" {
+	if near := suggest.Nearest(label, candidates); near != "" {
 		return fmt.Errorf("%s: did you mean %q?", message, near)
 	}
 	// A third party's plugin by its bare name.
@@ -140,36 +141,4 @@ func list(names []string) string {
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
-}
-
-// nearest is the candidate that a typing mistake of at most a third of its letters turns into name, or "".
-func nearest(name string, candidates []string) string {
-	best, bestDistance := "", len(name)/3+1
-	for _, c := range candidates {
-		if d := editDistance(name, c); d < bestDistance || d == bestDistance && best == "" && strings.HasPrefix(c, name) {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -67,21 +67,15 @@ func readHashes(path string) (map[string]string, error) {
 // Trust adds the pack to the user's trust record, so that it may be started from now on. Only a command by which the
 // user says so after seeing path and hash may call it.
 func (c *Catalogue) Trust(p Pack) error {
-	digest, err := fileDigest(p.Path)
-	if err != nil {
+	if err := p.unchanged(); err != nil {
 		return err
-	}
-	if digest != p.Digest {
-		changed := p
-		changed.Digest = digest
-		return &UntrustedError{Pack: changed, Changed: p.Digest}
 	}
 	path := c.options.TrustFile
 	hashes, err := readHashes(path)
 	if err != nil {
 		return err
 	}
-	if hashes[p.Path] != digest {
+	if hashes[p.Path] != p.Digest {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
@@ -89,7 +83,7 @@ func (c *Catalogue) Trust(p Pack) error {
 		if err != nil {
 			return fmt.Errorf("extend the trust record: %w", err)
 		}
-		_, err = fmt.Fprintf(f, "%s  %s\n", digest, p.Path)
+		_, err = fmt.Fprintf(f, "%s  %s\n", p.Digest, p.Path)
 		if err := errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("extend the trust record %s: %w", path, err)
 		}
@@ -97,7 +91,7 @@ func (c *Catalogue) Trust(p Pack) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.packs {
-		if c.packs[i].Digest == digest && !c.packs[i].Bundled {
+		if c.packs[i].Digest == p.Digest && !c.packs[i].Bundled {
 			c.packs[i].Trusted = true
 		}
 	}
@@ -123,6 +117,11 @@ func (p Pack) startable() error {
 	if !p.Trusted {
 		return &UntrustedError{Pack: p}
 	}
+	return p.unchanged()
+}
+
+// unchanged fails when the pack's file is another one than was hashed.
+func (p Pack) unchanged() error {
 	digest, err := fileDigest(p.Path)
 	if err != nil {
 		return err

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -152,9 +154,5 @@ func Steps(dir record.Run) ([]int, error) {
 			}
 		}
 	}
-	list := make([]int, 0, len(have))
-	for step := range have {
-		list = append(list, step)
-	}
-	return sortedInts(list), nil
+	return slices.Sorted(maps.Keys(have)), nil
 }

@@ -35,6 +35,11 @@ func FromDocuments(documents []Document) (*Corpus, error) {
 			return nil, fmt.Errorf("document %d (%q): %w", i, cmp.Or(d.ID, d.Title), err)
 		}
 	}
+	return b.inMemory(&buffer)
+}
+
+// inMemory finishes what the builder writes into a buffer and loads it from there.
+func (b *builder) inMemory(buffer *mapped.Buffer) (*Corpus, error) {
 	if err := b.finish(); err != nil {
 		return nil, err
 	}

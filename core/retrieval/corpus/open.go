@@ -98,14 +98,7 @@ func parseToMemory(ctx context.Context, files []string, total int64, progress fu
 	if err := b.readAll(ctx, files, total, progress); err != nil {
 		return nil, err
 	}
-	if err := b.finish(); err != nil {
-		return nil, err
-	}
-	file, err := mapped.Parse(buffer.Bytes(), fileKind, fileVersion)
-	if err != nil {
-		return nil, err
-	}
-	return load(file)
+	return b.inMemory(&buffer)
 }
 
 func (b *builder) readAll(ctx context.Context, files []string, total int64, progress func(done, total int64)) error {

@@ -16,6 +16,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/forage-rl/forage/core/internal/lines"
 )
 
 // readFile adds the documents of one source file.
@@ -132,40 +134,10 @@ func (b *builder) readLines(ctx context.Context, in *bufio.Reader) error {
 	}
 }
 
-// lineCounter notes where the lines of what is read through it end.
-type lineCounter struct {
-	in   io.Reader
-	read int64
-	ends []int64 // of lines not passed yet
-	line int     // of position passed
-}
-
-func (c *lineCounter) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
-	for i, char := range p[:n] {
-		if char == '\n' {
-			c.ends = append(c.ends, c.read+int64(i))
-		}
-	}
-	c.read += int64(n)
-	return n, err
-}
-
-// at gives the line of a position; positions must be asked for in ascending order.
-func (c *lineCounter) at(position int64) int {
-	passed := 0
-	for passed < len(c.ends) && c.ends[passed] < position {
-		passed++
-	}
-	c.line += passed
-	c.ends = append(c.ends[:0], c.ends[passed:]...)
-	return c.line + 1
-}
-
 // readList reads a JSON list of records without holding it whole.
 func (b *builder) readList(ctx context.Context, in io.Reader) error {
-	lines := &lineCounter{in: in}
-	decoder := json.NewDecoder(lines)
+	counter := lines.New(in, 1)
+	decoder := json.NewDecoder(counter)
 	fail := func(err error) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -174,7 +146,7 @@ func (b *builder) readList(ctx context.Context, in io.Reader) error {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = max(at, syntax.Offset)
 		}
-		return fmt.Errorf("%s: malformed JSON: %w", b.here(lines.at(at)), err)
+		return fmt.Errorf("%s: malformed JSON: %w", b.here(counter.At(at)), err)
 	}
 	if _, err := decoder.Token(); err != nil {
 		return fail(err)
@@ -184,7 +156,7 @@ func (b *builder) readList(ctx context.Context, in io.Reader) error {
 		if err := decoder.Decode(&raw); err != nil {
 			return fail(err)
 		}
-		line := lines.at(decoder.InputOffset() - int64(len(raw)))
+		line := counter.At(decoder.InputOffset() - int64(len(raw)))
 		if !utf8.Valid(raw) {
 			return fmt.Errorf("%s: the record is not UTF-8", b.here(line))
 		}
@@ -199,7 +171,7 @@ func (b *builder) readList(ctx context.Context, in io.Reader) error {
 		return fail(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: text after the list", b.here(lines.at(decoder.InputOffset())))
+		return fmt.Errorf("%s: text after the list", b.here(counter.At(decoder.InputOffset())))
 	}
 	return nil
 }
