@@ -16,26 +16,8 @@ func Objective(c Config) (objective.Objective, error) {
 		advantage = objective.Field(grpo.Field, objective.Token)
 		aggregate = func(x objective.Expr) objective.Expr { return objective.TokenMean(x, objective.MaskResponse) }
 	}
-	surrogate := aggregate(objective.ClippedSurrogate(advantage, c.ClipLow, c.ClipHigh, 0))
-	entropy := aggregate(objective.Entropy())
-	metrics := map[string]objective.Expr{
-		"policy_loss":   surrogate,
-		"entropy":       entropy,
-		"clip_fraction": objective.TokenMean(objective.ClipFraction(advantage, c.ClipLow, c.ClipHigh), objective.MaskPolicy),
-		"old_kl":        objective.TokenMean(objective.Sub(objective.OldLogP(), objective.LogP()), objective.MaskPolicy),
-	}
-	loss := surrogate
-	if c.EntropyCoefficient != 0 {
-		loss = objective.Sub(loss, objective.Mul(objective.Const(c.EntropyCoefficient), entropy))
-	}
-	if kind := c.kl(); kind != "none" {
-		kl, err := objective.KL(kind)
-		if err != nil {
-			return objective.Objective{}, err
-		}
-		divergence := aggregate(kl)
-		metrics["kl"] = divergence
-		loss = objective.Add(loss, objective.Mul(objective.Const(c.KL.Coefficient), divergence))
-	}
-	return objective.New(objectiveName, objective.TrainsPolicy, loss, metrics)
+	return grpo.Loss{
+		Advantage: advantage, Aggregate: aggregate, ClipLow: c.ClipLow, ClipHigh: c.ClipHigh,
+		EntropyCoefficient: c.EntropyCoefficient, KL: c.kl(), KLCoefficient: c.KL.Coefficient,
+	}.Objective(objectiveName)
 }

@@ -3,10 +3,8 @@ package dense
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/forage-rl/forage/core/sdk"
-	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/schema"
 	"github.com/forage-rl/forage/plugins/retrievers/internal/lookup"
 )
@@ -23,25 +21,6 @@ type Config struct {
 func Plugin() sdk.RetrieverPlugin {
 	return sdk.NewRetriever("dense", "Search by meaning (nearest vectors) in an index of the study.", "Dense passage retrieval (Karpukhin et al. 2020)",
 		func(_ context.Context, c Config, host sdk.Host) (sdk.Retriever, error) {
-			return retriever{c, host}, nil
+			return lookup.Index{Host: host, Handle: c.Index.Handle, K: c.K, ExcludeSeen: c.ExcludeSeen, Description: c.Description}, nil
 		})
-}
-
-type retriever struct {
-	config Config
-	host   sdk.Host
-}
-
-func (r retriever) Tool(context.Context) (sdk.Tool, error) {
-	return lookup.Tool(r.config.Description), nil
-}
-
-func (r retriever) Call(ctx context.Context, req sdk.CallRequest) (sdk.CallResponse, error) {
-	return lookup.Call(ctx, req.Calls, r.config.ExcludeSeen, func(ctx context.Context, queries []string, exclude [][]string) ([][]episode.Hit, error) {
-		hits, err := r.host.Search(ctx, sdk.SearchRequest{Index: r.config.Index.Handle, Queries: queries, K: r.config.K, Exclude: exclude})
-		if err != nil {
-			return nil, fmt.Errorf("search index %s: %w", r.config.Index.Handle, err)
-		}
-		return hits, nil
-	})
 }

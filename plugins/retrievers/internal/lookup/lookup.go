@@ -16,6 +16,29 @@ import (
 	"github.com/forage-rl/forage/core/sdk/text"
 )
 
+// Index is a retriever that looks queries up in one index.
+type Index struct {
+	Host        sdk.Host
+	Handle      string // of the index
+	K           int    // hits per call
+	ExcludeSeen bool   // leave out what earlier calls of the episode returned
+	Description string // of the tool
+}
+
+// Tool implements [sdk.Retriever].
+func (x Index) Tool(context.Context) (sdk.Tool, error) { return Tool(x.Description), nil }
+
+// Call implements [sdk.Retriever].
+func (x Index) Call(ctx context.Context, req sdk.CallRequest) (sdk.CallResponse, error) {
+	return Call(ctx, req.Calls, x.ExcludeSeen, func(ctx context.Context, queries []string, exclude [][]string) ([][]episode.Hit, error) {
+		hits, err := x.Host.Search(ctx, sdk.SearchRequest{Index: x.Handle, Queries: queries, K: x.K, Exclude: exclude})
+		if err != nil {
+			return nil, fmt.Errorf("search index %s: %w", x.Handle, err)
+		}
+		return hits, nil
+	})
+}
+
 // Tool describes a tool with one argument, the query.
 func Tool(description string) sdk.Tool {
 	return sdk.Tool{
