@@ -293,19 +293,18 @@ func TestMethodsLearn(t *testing.T) {
 	}
 }
 
-// TestCrashFailsOneRun: an algorithm of a third party dies in one arm; that run fails with what it last said, the
-// other arm finishes, and the failed run is executed again only when asked for.
-func TestCrashFailsOneRun(t *testing.T) {
+// thirdParty is an environment with a pack that is built from a folder of testdata and trusted.
+func thirdParty(t *testing.T, name string) env {
+	t.Helper()
 	dir := t.TempDir()
 	third := filepath.Join(dir, "third")
-	build := exec.Command("go", "build", "-o", filepath.Join(third, "forage-crash"), "./testdata/crash")
+	build := exec.Command("go", "build", "-o", filepath.Join(third, "forage-"+name), "./testdata/"+name)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	options := host.Options{
+	catalogue, err := host.Discover(t.Context(), host.Options{
 		BundleDir: packs, PluginDir: third, WorkDir: dir, CacheDir: filepath.Join(dir, "schemas"), TrustFile: filepath.Join(dir, "trusted"), Env: map[string]string{},
-	}
-	catalogue, err := host.Discover(t.Context(), options)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,11 +325,18 @@ func TestCrashFailsOneRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return e
+}
+
+// TestCrashFailsOneRun: an algorithm of a third party dies in one arm; that run fails with what it last said, the
+// other arm finishes, and the failed run is executed again only when asked for.
+func TestCrashFailsOneRun(t *testing.T) {
+	e := thirdParty(t, "crash")
 	p, err := e.plan(t.Context(), "testdata/crash", "crash", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := e.options(p, filepath.Join(dir, "runs"))
+	o := e.options(p, t.TempDir())
 	summary, err := Execute(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -351,6 +357,77 @@ func TestCrashFailsOneRun(t *testing.T) {
 	o.RetryFailed = true
 	if summary, err = Execute(t.Context(), o); err != nil || summary.Failed != 1 {
 		t.Errorf("a failed run must be retried when asked for: %+v, %v", summary, err)
+	}
+}
+
+// TestServicesAndBadUpdates: an algorithm in a process of its own gets every service of the host, its state travels
+// through a checkpoint, and whatever is wrong with what it sends back fails its run with a message that says so.
+func TestServicesAndBadUpdates(t *testing.T) {
+	e := thirdParty(t, "probe")
+	p, err := e.plan(t.Context(), "testdata/probe", "probe", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	summary, err := Execute(t.Context(), e.options(p, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range p.Runs {
+		want := map[string]string{
+			"objective": `objective "nothing"`, "episode": `episode "nobody": unknown episode`, "field": `lacks the field "weight"`,
+			"nan": `is NaN at token 0`, "length": "numbers, its response has", "used": `reward of episode "nobody"`, "mask": "does not declare that it trains observations",
+		}[r.Cell.Arm]
+		switch got := summary.Errors[r.ID]; {
+		case want == "" && got != nil:
+			t.Errorf("%s: %v", r.Cell.Arm, got)
+		case want != "" && (got == nil || !strings.Contains(got.Error(), want)):
+			t.Errorf("%s: got %v, want %q", r.Cell.Arm, got, want)
+		}
+	}
+	var sound plan.Run
+	for _, r := range p.Runs {
+		if r.Cell.Arm == "nothing" {
+			sound = r
+		}
+	}
+	lines, err := record.ReadMetrics(record.Study{Dir: dir}.Run(sound.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0.
+	for _, l := range lines {
+		seen += l.Values["probe/seen"]
+	}
+	if seen != 3 {
+		t.Errorf("the algorithm's metrics of 3 steps are in %v lines", seen)
+	}
+}
+
+// TestGuardStops: a guard that stops ends the training of its run, which counts as finished and says why.
+func TestGuardStops(t *testing.T) {
+	e := thirdParty(t, "probe")
+	p, err := e.plan(t.Context(), "testdata/probe", "probe", map[string]string{"stop": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o := e.options(p, dir)
+	o.Only = []string{"nothing"}
+	if summary, err := Execute(t.Context(), o); err != nil || summary.Done != 1 {
+		t.Fatalf("%v, %+v", err, summary)
+	}
+	for _, r := range p.Runs {
+		if r.Cell.Arm != "nothing" {
+			continue
+		}
+		result, ok, err := record.Study{Dir: dir}.Run(r.ID).ReadResult()
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		if result.Status != record.StoppedByGuard || result.Checkpoint.Step != 2 || len(result.Warnings) == 0 {
+			t.Errorf("got %+v", result)
+		}
 	}
 }
 
