@@ -304,12 +304,18 @@ func inherited(st *step, ep *rollout.Episode) int {
 	return n
 }
 
-// transport is the time that calls to plugins have cost so far beyond the work of either side.
-func (r *runner) transport() (total time.Duration) {
+// transport is the time that a step has waited so far for calls to plugins beyond the work of either side. Rewards are
+// asked at the same time, so the slowest of them counts.
+func (r *runner) transport() time.Duration {
+	var total, rewards time.Duration
 	for _, s := range r.sup.Stats() {
-		total += s.Transport
+		if s.Kind == sdk.KindReward {
+			rewards = max(rewards, s.Transport)
+		} else {
+			total += s.Transport
+		}
 	}
-	return total
+	return total + rewards
 }
 
 // guards evaluates the guards on a step's metrics and says whether one asks for a checkpoint.

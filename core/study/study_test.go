@@ -453,7 +453,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 
 // BenchmarkPluginOverhead runs the David-GRPO arm of the demo for a few steps and reports the share of the steps' time
 // that calls to plugins cost beyond the work of either side: conversion, serialisation, sockets and waiting. Rewards
-// are asked at the same time; their costs are added up all the same.
+// are asked at the same time, so the slowest of them counts.
 func BenchmarkPluginOverhead(b *testing.B) {
 	e, err := open(b.Context(), packs, b.TempDir())
 	if err != nil {
