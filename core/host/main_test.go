@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/diag"
@@ -39,7 +39,7 @@ func testPacks() map[string]func() {
 		"forage-plain":   func() { rawPack("forage-plain", 1, "1|1|unix|/nowhere|grpc|") },
 		"forage-dies":    func() { rawPack("forage-dies", 1, ""); os.Exit(3) },
 		"forage-no-pack": func() { fmt.Fprintln(os.Stderr, "usage: no-pack FILE"); os.Exit(2) },
-		"forage-slow":    func() { rawPack("forage-slow", 1, ""); time.Sleep(time.Hour) },
+		"forage-slow":    func() { rawPack("forage-slow", 1, ""); hang() },
 		"forage-host":    hostProcess,
 	}
 }
@@ -53,8 +53,18 @@ func rawPack(name string, protocol int, handshake string) {
 	fmt.Fprintln(os.Stderr, "about to start")
 	if handshake != "" {
 		fmt.Println(handshake)
-		time.Sleep(time.Hour) // until the host ends it
+		hang() // until the host ends it
 	}
+}
+
+// hang waits for what never comes, as a process does that got stuck.
+func hang() {
+	r, w, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	_, _ = r.Read(make([]byte, 1))
+	runtime.KeepAlive(w)
 }
 
 type config struct {
@@ -181,9 +191,7 @@ func (a *testAlgorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.Step
 		fmt.Fprintln(os.Stderr, "last words")
 		os.Exit(7)
 	case "loop":
-		for {
-			time.Sleep(time.Hour)
-		}
+		hang()
 	case "child":
 		if err := grandchild(a.config.File); err != nil {
 			return sdk.StepResponse{}, err
