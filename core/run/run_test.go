@@ -1,0 +1,206 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forage-rl/forage/core/dataset"
+	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/policy/checkpoint"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/rollout"
+	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
+)
+
+func trainQuestions(t *testing.T) *questions {
+	t.Helper()
+	data, err := dataset.Open(t.Context(), dataset.Spec{Builtin: "minihop", MiniHop: dataset.MiniHop{Split: "train", World: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &questions{Dataset: data, digest: data.Digest()}
+}
+
+func ids(list []drawn) []string {
+	var out []string
+	for _, q := range list {
+		out = append(out, q.ID)
+	}
+	return out
+}
+
+// TestCursor: a pass asks every question once, the next one in another order, and the position alone brings a cursor
+// to where it was.
+func TestCursor(t *testing.T) {
+	data := trainQuestions(t)
+	make := func(shuffle bool, hops []int) *cursor {
+		c, err := newCursor(data, hops, shuffle, rng.New(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	draw := func(c *cursor, n int) []string {
+		list, err := c.draw(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids(list)
+	}
+	n := data.Len()
+	c := make(true, nil)
+	first, second := draw(c, n), draw(c, n)
+	if slices.Equal(first, second) {
+		t.Error("every pass needs an order of its own")
+	}
+	for _, pass := range [][]string{first, second} {
+		sorted := slices.Sorted(slices.Values(pass))
+		if len(slices.Compact(sorted)) != n {
+			t.Error("a pass must ask every question once")
+		}
+	}
+	for _, position := range []int{0, 7, n - 1, n, n + 13} {
+		again := make(true, nil)
+		again.position = position
+		if want := append(slices.Clone(first), second...)[position : position+5]; !slices.Equal(draw(again, 5), want) {
+			t.Errorf("from position %d: other questions", position)
+		}
+	}
+	if got := draw(make(false, nil), 3); got[0] != data.Questions()[0].ID {
+		t.Errorf("the given order starts with %v", got)
+	}
+	c = make(true, []int{3})
+	list, err := c.draw(40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range list {
+		if q.Hops != 3 {
+			t.Errorf("question %s has %d hops", q.ID, q.Hops)
+		}
+	}
+	if _, err := newCursor(data, []int{9}, true, rng.New(1)); err == nil {
+		t.Error("a filter that leaves nothing must be refused")
+	}
+}
+
+func TestRowsFollowMemory(t *testing.T) {
+	tiny := checkpoint.Config{Layers: 3, KVHeads: 4, HeadDim: 16}
+	if got := rowsFor(tiny, 256); got != mostRows {
+		t.Errorf("a small model takes %d rows", got)
+	}
+	large := checkpoint.Config{Layers: 28, KVHeads: 8, HeadDim: 128}
+	rows := rowsFor(large, 8192)
+	if bytes := rows * 2 * 28 * 8 * 128 * 4 * 8192; rows < 1 || rows > 1 && bytes > cacheBytes {
+		t.Errorf("%d rows take %d bytes", rows, bytes)
+	}
+}
+
+type scores []sdk.Score
+
+func (s scores) Score(context.Context, sdk.ScoreRequest) (sdk.ScoreResponse, error) {
+	return sdk.ScoreResponse{Scores: s}, nil
+}
+
+type failing struct{ error }
+
+func (f failing) Score(context.Context, sdk.ScoreRequest) (sdk.ScoreResponse, error) {
+	return sdk.ScoreResponse{}, f
+}
+
+// TestScoresAreChecked: what a reward gets wrong is an error that names it, the episode and the question.
+func TestScoresAreChecked(t *testing.T) {
+	ep := &rollout.Episode{Episode: episode.Episode{ID: "e1", QuestionID: "q1", Turns: make([]episode.Turn, 2)}}
+	config := &experiment.Reward{Sources: []experiment.Source{{Name: "outcome", Plugin: &experiment.Plugin{Label: "em"}}}}
+	for name, test := range map[string]struct {
+		reward sdk.Reward
+		want   []string
+	}{
+		"none":      {scores{}, []string{`reward "outcome" (em)`, "0 scores for 1 episodes"}},
+		"too many":  {scores{{}, {}}, []string{"2 scores for 1 episodes"}},
+		"nan":       {scores{{Value: math.NaN()}}, []string{`reward "outcome"`, "NaN to episode e1 of question q1"}},
+		"infinite":  {scores{{Value: math.Inf(1)}}, []string{"+Inf"}},
+		"component": {scores{{Components: map[string]float64{"format": math.NaN()}}}, []string{`component "format"`}},
+		"turns":     {scores{{Turns: []float64{1}}}, []string{"1 scores of turns", "has 2 turns"}},
+		"turn nan":  {scores{{Turns: []float64{1, math.NaN()}}}, []string{"turn 1 of episode e1"}},
+		"failure":   {failing{errors.New("out of reach")}, []string{`reward "outcome": out of reach`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scorer{config: config, sources: []sdk.Reward{test.reward}}
+			err := s.score(t.Context(), []*rollout.Episode{ep}, map[string]episode.Question{"q1": {ID: "q1"}}, false)
+			for _, want := range test.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		})
+	}
+	var none *scorer
+	if err := none.score(t.Context(), []*rollout.Episode{ep}, nil, false); err != nil {
+		t.Errorf("a stage without rewards: %v", err)
+	}
+}
+
+// TestEpisodeFiles: what is written is read, and a step that was done again after resuming is read from the attempt
+// that counts.
+func TestEpisodeFiles(t *testing.T) {
+	dir := record.OpenRun(t.TempDir())
+	write := func(a record.Attempt, step int, answer string) {
+		t.Helper()
+		ep := &rollout.Episode{Episode: episode.Episode{ID: "e", QuestionID: "q", Answer: &answer}, Tokens: [][]int32{{1, 2}}, LogProbs: [][]float32{{0, -1.5}}}
+		if _, err := writeEpisodes(a.EpisodesDir(), step, "main", []*rollout.Episode{ep}, map[string]sdk.UsedReward{"e": {Value: 2}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, err := dir.NewAttempt(nil, record.AttemptInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := one.WriteCheckpoint(1, func(string) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(one, 1, "first")
+	write(one, 2, "lost")
+	write(one, 3, "lost")
+	two, err := dir.NewAttempt(&c, record.AttemptInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(two, 2, "again")
+	for step, want := range map[int]string{1: "first", 2: "again"} {
+		list, err := ReadEpisodes(dir, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) != 1 || *list[0].Answer != want || *list[0].UsedReward != 2 || list[0].LogProbs[0][1] != -1.5 || list[0].Step != step {
+			t.Errorf("step %d: got %+v", step, list)
+		}
+	}
+	if _, err := ReadEpisodes(dir, 3); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("step 3 was lost: %v", err)
+	}
+	steps, err := Steps(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{1, 2}, steps); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestChosenMetrics(t *testing.T) {
+	got := chosen(map[string]float64{"em": 1, "em_hop2": 2, "f1": 3, "evidence_all": 4}, []string{"em", "evidence_all"})
+	if diff := cmp.Diff(map[string]float64{"em": 1, "em_hop2": 2, "evidence_all": 4}, got); diff != "" {
+		t.Error(diff)
+	}
+}
