@@ -134,7 +134,6 @@ dataset "experts" {
 
 policy "model" {
   path        = var.model
-  dtype       = "bfloat16"
   max_context = 4096
 }
 
@@ -152,6 +151,8 @@ ablation "small" {
     agent {
       turn_tokens {
         first = var.turn_tokens
+        next  = var.turn_tokens
+        last  = var.turn_tokens
       }
     }
     evaluate "test" {
