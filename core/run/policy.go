@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/policy"
@@ -26,6 +28,32 @@ func (r *runner) locatePolicy() error {
 	if r.policyDir, err = PolicyFolder(main, r.resources.path, r.CacheDir, r.Backend); err != nil {
 		return fmt.Errorf("%s: %w", at(main.Handle, main.Range), err)
 	}
+	if err := isModelFolder(r.policyDir); err != nil {
+		return fmt.Errorf("%s: %w", at(main.Handle, main.Range), err)
+	}
+	return nil
+}
+
+// isModelFolder says what a folder lacks of a model in the format of Hugging Face, before anything is read from it.
+func isModelFolder(dir string) error {
+	has := func(name string) bool {
+		_, err := os.Stat(join(dir, name))
+		return err == nil
+	}
+	var lacks []string
+	if !has(checkpoint.ConfigFile) {
+		lacks = append(lacks, checkpoint.ConfigFile)
+	}
+	if !has("model.safetensors") && !has("model.safetensors.index.json") {
+		lacks = append(lacks, "model.safetensors (or model.safetensors.index.json and its parts)")
+	}
+	if !has("tokenizer.json") {
+		lacks = append(lacks, "tokenizer.json")
+	}
+	if lacks != nil {
+		return fmt.Errorf("%s is not the folder of a model in the format of Hugging Face: it lacks %s; take the files from where the model is published, or make the folder from a GGUF file with \"forage import gguf\"",
+			dir, strings.Join(lacks, " and "))
+	}
 	return nil
 }
 
@@ -40,6 +68,9 @@ func PolicyFolder(p *experiment.Policy, path func(string) string, cacheDir strin
 	}
 	return path(p.Path), nil
 }
+
+// largePolicy is the number of parameters from which memory is collected often.
+const largePolicy = 50_000_000
 
 // loadPolicy loads the weights: those of the checkpoint that the attempt continues from, else the first ones.
 func (r *runner) loadPolicy(ctx context.Context, from *record.Checkpoint) error {
@@ -57,6 +88,11 @@ func (r *runner) loadPolicy(ctx context.Context, from *record.Checkpoint) error 
 	r.report("loading the policy", 0, 0)
 	if r.policy, err = policy.Load(ctx, dir, policy.Options{Backend: r.Backend, DType: computeType(main.DType)}); err != nil {
 		return err
+	}
+	// The tensors of a large model are most of the memory and hold no pointers: collecting often costs next to
+	// nothing, and without it garbage takes as much room as the model, its gradient and its optimizer together.
+	if _, chosen := os.LookupEnv("GOGC"); !chosen && r.policy.Parameters() >= largePolicy {
+		debug.SetGCPercent(25)
 	}
 	tok, err := tokenizer.Load(dir)
 	if err != nil {

@@ -214,7 +214,10 @@ func (r *runner) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.startTools(ctx)
+	if err := r.startTools(ctx); err != nil {
+		return err
+	}
+	return r.checkExperts(ctx)
 }
 
 // startTools starts the retrievers of the run and of its evaluations.

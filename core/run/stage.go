@@ -91,6 +91,41 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	return s, s.begin(ctx)
 }
 
+// checkExperts parses the experts of the stages to come, so that a transcript that cannot be used is found before the
+// first step and not in the middle of a stage.
+func (r *runner) checkExperts(ctx context.Context) error {
+	for _, c := range r.config.Stages[r.state.Stage:] {
+		if c.Experts == nil {
+			continue
+		}
+		data, err := r.resources.questions(ctx, c.Experts, r.config.Tools)
+		if err != nil {
+			return err
+		}
+		if data.Endless() {
+			continue // made by a script
+		}
+		agent, err := agent(c.Agent, r.tools.descriptions())
+		if err != nil {
+			return fmt.Errorf("stage %q: %w", c.Name, err)
+		}
+		s := &stage{run: r, config: c, agent: agent, engine: r.engine(r.tools), experts: data, cursor: &cursor{data: data}}
+		for i := range data.Len() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			q, err := data.At(i)
+			if err != nil {
+				return fmt.Errorf("stage %q: %w", c.Name, err)
+			}
+			if _, _, err := s.expert(drawn{Question: q, index: i}); err != nil {
+				return fmt.Errorf("stage %q: %w", c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func (s *stage) startPlugins(ctx context.Context, index int) error {
 	r := s.run
 	if s.config.Reward != nil {

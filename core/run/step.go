@@ -97,6 +97,9 @@ func (s *stage) expert(q drawn) (*rollout.Episode, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", expert.Place, err)
 	}
+	if n, most := len(ep.Tokens[0]), s.run.policy.Config().MaxPositions; n > most {
+		return nil, false, fmt.Errorf("%s: the expert of question %s has %d tokens with its prompt, the model was made for %d: remove it", expert.Place, q.ID, n, most)
+	}
 	return ep, true, nil
 }
 

@@ -110,9 +110,21 @@ func TestBadInput(t *testing.T) {
 			want: []string{"index.dense", "64 dimensions", "gives 128", "cache/indexes", "remove"},
 		},
 		"checkpoint without a tensor": {
-			files: map[string]string{"study/main.hcl": changed("  init {\n    tokenizer         = \"minihop\"\n    hidden_size       = 16\n    layers            = 1\n    heads             = 2\n    intermediate_size = 32\n    max_positions     = 200\n  }", "  path = \"../model\"")},
+			files: map[string]string{"study/main.hcl": pathPolicy(study)},
 			setup: brokenModel, args: []string{"run", "study"}, code: 1,
 			want: []string{"model.layers.0.mlp.up_proj.weight", "model"},
+		},
+		"folder that holds no model": {
+			files: map[string]string{"study/main.hcl": pathPolicy(study), "model/config.json": "{}"}, args: []string{"run", "study"}, code: 1,
+			want: []string{"policy.fresh", "main.hcl:", "model", "it lacks model.safetensors", "tokenizer.json", "forage import gguf"},
+		},
+		"expert without an answer": {
+			files: map[string]string{
+				"study/main.hcl":      changed("    questions = 2\n", "    questions = 2\n    experts   = dataset.experts\n") + "dataset \"experts\" {\n  path = \"experts.jsonl\"\n}\n",
+				"study/experts.jsonl": `{"id": "x", "question": "where is Borford ?", "answers": ["Galdia"], "gold_response": "I know it ."}` + "\n",
+			},
+			args: []string{"run", "study"}, code: 1,
+			want: []string{"experts.jsonl:1", "question x", "must give an answer"},
 		},
 		"plugin that is not trusted": {
 			files: map[string]string{"study/main.hcl": changed(`reward "em" {}`, `reward "fake/em" {}`)},
@@ -222,6 +234,13 @@ func onlyFile(t *testing.T, pattern string) string {
 		t.Fatalf("%s: %v %v", pattern, files, err)
 	}
 	return files[0]
+}
+
+// pathPolicy makes the policy of a study one that is read from a folder beside it.
+func pathPolicy(study string) string {
+	before, rest, _ := strings.Cut(study, "  init {\n")
+	_, after, _ := strings.Cut(rest, "  }\n")
+	return before + "  path = \"../model\"\n" + after
 }
 
 // brokenModel makes a model folder that lacks a tensor.

@@ -121,7 +121,7 @@ func present(p *plan.Plan) error {
 			fmt.Fprintf(&b, " (written %q)", in.As)
 		}
 	}
-	b.WriteString("\nPut them there, or give other places with -var or in the study's files.")
+	b.WriteString("\nRelative paths start at the study's folder. Put the files there, or give other places with -var or in the study's files.")
 	return errors.New(b.String())
 }
 

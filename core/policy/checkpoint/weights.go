@@ -153,10 +153,10 @@ func (c Config) Check(dir string) error {
 			} else if weightMap != nil {
 				where = filepath.Join(dir, indexFile)
 			}
-			return fmt.Errorf("%s: tensor %q of shape %v is missing: %s calls for it", where, spec.Name, spec.Shape, ConfigFile)
+			return fmt.Errorf("%s: tensor %q of shape %v is missing: %s calls for it; take both files anew, from one model", where, spec.Name, spec.Shape, ConfigFile)
 		}
 		if !slices.Equal(t.shape, spec.Shape) {
-			return fmt.Errorf("%s: tensor %q has shape %v, %s calls for %v", t.file, spec.Name, t.shape, ConfigFile, spec.Shape)
+			return fmt.Errorf("%s: tensor %q has shape %v, %s calls for %v; take both files anew, from one model", t.file, spec.Name, t.shape, ConfigFile, spec.Shape)
 		}
 		if !slices.Contains([]string{"F32", "F16", "BF16"}, t.dtype) {
 			return fmt.Errorf("%s: tensor %q has dtype %s (supported: F32, F16, BF16)", t.file, spec.Name, t.dtype)
