@@ -38,14 +38,15 @@ func (s *Session) move(slots []slotState, source, keep []int32, length int) erro
 		}
 		return nil
 	}
-	was := s.cache
-	s.cache = nil
-	if err := s.emptyCache(); err != nil {
-		return err
-	}
-	for k := range was {
-		err := onHost(was[k], func(from hostArray) {
-			if err := onHost(s.cache[k], func(to hostArray) {
+	// One tensor after the other, so that the old caches and the new ones need not have room together.
+	for k, was := range s.cache {
+		t, err := s.newCache()
+		if err != nil {
+			return err
+		}
+		s.cache[k] = t
+		err = onHost(was, func(from hostArray) {
+			if err := onHost(t, func(to hostArray) {
 				for i := range slots {
 					to.copy(i, from, int(source[i]), int(keep[i]))
 				}
@@ -56,26 +57,39 @@ func (s *Session) move(slots []slotState, source, keep []int32, length int) erro
 		if err != nil {
 			return err
 		}
+		if err := finalize(was); err != nil {
+			return err
+		}
 	}
-	return finalize(was...)
+	return nil
 }
 
 // emptyCache replaces the caches by new ones that hold nothing.
 func (s *Session) emptyCache() error {
-	old, m := s.cache, s.p.model
+	old := s.cache
 	s.cache = nil
 	if err := finalize(old...); err != nil {
 		return err
 	}
-	shape := shapes.Make(m.dtype, len(s.slots), m.config.KVHeads, s.length+1, m.config.HeadDim)
-	for range 2 * m.config.Layers {
-		t, err := tensors.FromShapeForBackend(s.p.backend.engine, 0, shape)
+	for range 2 * s.p.model.config.Layers {
+		t, err := s.newCache()
 		if err != nil {
-			return fmt.Errorf("make a cache of %s: %w", shape, err)
+			return err
 		}
 		s.cache = append(s.cache, t)
 	}
 	return nil
+}
+
+// newCache makes one empty tensor of the caches.
+func (s *Session) newCache() (*tensors.Tensor, error) {
+	m := s.p.model
+	shape := shapes.Make(m.dtype, len(s.slots), m.config.KVHeads, s.length+1, m.config.HeadDim)
+	t, err := tensors.FromShapeForBackend(s.p.backend.engine, 0, shape)
+	if err != nil {
+		return nil, fmt.Errorf("make a cache of %s: %w", shape, err)
+	}
+	return t, nil
 }
 
 // moveInGraph is for backends whose memory the host cannot reach.
