@@ -240,6 +240,13 @@ func TestPluginVerbs(t *testing.T) {
 func TestReferenceIsComplete(t *testing.T) {
 	p := newPlace(t, nil)
 	p.ok("docs", "-o", "REFERENCE.md")
+	committed, err := os.ReadFile(filepath.Join("..", "..", "..", "experiments", "REFERENCE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(committed), "\r\n", "\n") != p.read("REFERENCE.md") {
+		t.Error("experiments/REFERENCE.md is not what forage docs writes: run make docs")
+	}
 	text := p.read("REFERENCE.md")
 	wantAll(t, text, "### algorithm \"search-r1\"", "| `group_size` | int | 5 | from 1 |", "default (not in the paper)", "### retriever \"dense\"", "### reward \"em\"")
 	names := languageNames(t)
