@@ -130,7 +130,8 @@ func readJSON(ctx context.Context, path string, in io.Reader, emit emitter) erro
 func readLines(ctx context.Context, path string, line int, in *bufio.Reader, emit emitter) error {
 	for ; ; line++ {
 		data, readErr := in.ReadBytes('\n')
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
+		last := errors.Is(readErr, io.EOF)
+		if readErr != nil && !last {
 			return fmt.Errorf("dataset: %s:%d: %w", path, line, readErr)
 		}
 		if data = bytes.TrimSpace(data); len(data) > 0 {
@@ -142,7 +143,7 @@ func readLines(ctx context.Context, path string, line int, in *bufio.Reader, emi
 				return nil
 			}
 		}
-		if readErr != nil {
+		if last {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -202,8 +203,7 @@ func object(data []byte) (map[string]any, error) {
 	decoder.UseNumber()
 	var fields map[string]any
 	if err := decoder.Decode(&fields); err != nil {
-		var kind *json.UnmarshalTypeError
-		if errors.As(err, &kind) {
+		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, fmt.Errorf("the record is a %s, want an object", kind.Value)
 		}
 		return nil, fmt.Errorf("not a whole JSON object: %w", unexpectedEnd(err))

@@ -115,7 +115,7 @@ func (s *Study) localCycle(name string, path []string) []string {
 	if slices.Contains(path, name) || s.locals[name] == nil || s.locals[name].expr == nil {
 		return nil
 	}
-	path = append(path[:len(path):len(path)], name)
+	path = append(slices.Clip(path), name)
 	for _, next := range localNames(s.locals[name].expr) {
 		if cycle := s.localCycle(next, path); cycle != nil {
 			return cycle

@@ -216,7 +216,7 @@ func toCty(v reflect.Value) (cty.Value, error) {
 	if !v.IsValid() {
 		return cty.NullVal(cty.DynamicPseudoType), nil
 	}
-	if n, ok := v.Interface().(json.Number); ok {
+	if n, ok := reflect.TypeAssert[json.Number](v); ok {
 		return cty.ParseNumberVal(n.String())
 	}
 	switch v.Kind() {

@@ -346,12 +346,12 @@ func (w *writer) values(values map[string]any, s schema.Schema) {
 		case []any:
 			for _, v := range inner {
 				fields, _ := v.(map[string]any)
-				header := b.Type
+				header := []string{b.Type}
 				labels, _ := fields["labels"].([]any)
 				for _, l := range labels {
-					header += " " + w.value(l)
+					header = append(header, w.value(l))
 				}
-				w.open(header)
+				w.open(strings.Join(header, " "))
 				w.values(fields, b.Schema)
 				w.close()
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,10 +105,10 @@ func TestDirectoriesInOrder(t *testing.T) {
 	o.PluginDir = filepath.Join(dir, "configured")
 	o.Env[PluginDirEnv] = filepath.Join(dir, "from-env")
 	dirs := []string{o.PluginDir, o.Env[PluginDirEnv], filepath.Join(dir, ".forage", "plugins"), filepath.Join(dir, "home", ".forage", "plugins")}
-	for i := len(dirs) - 1; i >= 0; i-- {
-		path := filepath.Join(dirs[i], "forage-citations")
+	for i, dir := range slices.Backward(dirs) {
+		path := filepath.Join(dir, "forage-citations")
 		if i == 1 { // in a folder of its own
-			path = filepath.Join(dirs[i], "citations", "forage-citations")
+			path = filepath.Join(dir, "citations", "forage-citations")
 		}
 		marked(t, path, os.DevNull, fmt.Sprintf("# %d", i))
 		packs := discover(t, o).Packs()

@@ -193,8 +193,7 @@ func TestHangEndsAtTheDeadline(t *testing.T) {
 	r := reward(t, s, InstanceSpec{Values: map[string]any{"mode": "hang"}, Timeout: 50 * time.Millisecond}, nil)
 	_, err := r.Score(within(t), sdk.ScoreRequest{})
 	wantError(t, err, "reward.test", "Score", "no answer within 50ms")
-	var stuck *StuckError
-	if !errors.As(err, &stuck) {
+	if _, ok := errors.AsType[*StuckError](err); !ok {
 		t.Errorf("error %#v", err)
 	}
 }
@@ -341,7 +340,7 @@ func TestPluginEndsWithAKilledHost(t *testing.T) {
 		t.Fatalf("the host says %q, error %v", line, err)
 	}
 	plugin, child := pids(t, file)
-	defer syscall.Kill(child, syscall.SIGKILL)
+	defer func() { _ = syscall.Kill(child, syscall.SIGKILL) }()
 	if !alive(plugin) {
 		t.Fatal("the plugin is gone before its host")
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
 	"strconv"
@@ -362,14 +361,4 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 		logLine(line, w.logger)
 		w.rest = []byte(rest)
 	}
-}
-
-// mergeEnv gives the union; b wins.
-func mergeEnv(a, b map[string]string) map[string]string {
-	out := maps.Clone(a)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, b)
-	return out
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -267,5 +266,5 @@ func hostProcess() {
 	}
 	fmt.Println("ready", err)
 	// Until the test kills it.
-	bufio.NewReader(os.Stdin).ReadByte()
+	_, _ = os.Stdin.Read(make([]byte, 1))
 }

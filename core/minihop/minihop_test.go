@@ -93,7 +93,7 @@ func TestDocuments(t *testing.T) {
 			if d.Text != "( "+d.Title+" ) "+strings.Join(d.Sentences, " ") {
 				t.Errorf("%s: text %q", d.ID, d.Text)
 			}
-			for _, word := range strings.Fields(d.Text) {
+			for word := range strings.FieldsSeq(d.Text) {
 				if !known[word] {
 					t.Errorf("%s: %q is not in the vocabulary", d.ID, word)
 				}

@@ -158,11 +158,11 @@ func table(b *strings.Builder, rows [][]string) {
 		}
 	}
 	for _, row := range rows {
-		line := ""
+		var line strings.Builder
 		for i, cell := range row {
-			line += cell + strings.Repeat(" ", widths[i]-len([]rune(cell))+2)
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-len([]rune(cell))+2))
 		}
-		fmt.Fprintln(b, strings.TrimRight(line, " "))
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
 	}
 }
 

@@ -48,9 +48,9 @@ func (c Change) String() string {
 	return c.Name + " changed"
 }
 
-// Diff lists what changed from old to new: digests by name, then backend, CPU features, build flags, Go version and
+// Diff lists what changed from old to now: digests by name, then backend, CPU features, build flags, Go version and
 // executors.
-func Diff(old, new Manifest) []Change {
+func Diff(old, now Manifest) []Change {
 	var changes []Change
 	add := func(name, a, b string, platform bool) {
 		if a != b {
@@ -61,19 +61,19 @@ func Diff(old, new Manifest) []Change {
 	for name := range old.Digests {
 		names[name] = true
 	}
-	for name := range new.Digests {
+	for name := range now.Digests {
 		names[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		add(name, old.Digests[name], new.Digests[name], false)
+		add(name, old.Digests[name], now.Digests[name], false)
 	}
-	add("trains_observations", strconv.FormatBool(old.TrainsObservations), strconv.FormatBool(new.TrainsObservations), false)
-	add("backend", old.Backend, new.Backend, true)
-	add("cpu features", joinSorted(old.CPUFeatures), joinSorted(new.CPUFeatures), true)
-	add("build flags", joinSorted(old.BuildFlags), joinSorted(new.BuildFlags), true)
-	add("go version", old.GoVersion, new.GoVersion, true)
-	add("executors", strconv.Itoa(old.Executors), strconv.Itoa(new.Executors), true)
-	add("deterministic", strconv.FormatBool(old.Deterministic), strconv.FormatBool(new.Deterministic), true)
+	add("trains_observations", strconv.FormatBool(old.TrainsObservations), strconv.FormatBool(now.TrainsObservations), false)
+	add("backend", old.Backend, now.Backend, true)
+	add("cpu features", joinSorted(old.CPUFeatures), joinSorted(now.CPUFeatures), true)
+	add("build flags", joinSorted(old.BuildFlags), joinSorted(now.BuildFlags), true)
+	add("go version", old.GoVersion, now.GoVersion, true)
+	add("executors", strconv.Itoa(old.Executors), strconv.Itoa(now.Executors), true)
+	add("deterministic", strconv.FormatBool(old.Deterministic), strconv.FormatBool(now.Deterministic), true)
 	return changes
 }
 

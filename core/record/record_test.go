@@ -88,8 +88,7 @@ func helper(t *testing.T, what string, args ...string) *exec.Cmd {
 }
 
 func exitCode(err error) int {
-	var e *exec.ExitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		return e.ExitCode()
 	}
 	return 0
@@ -412,7 +411,11 @@ func TestStudyStatesFindsLostRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Unlock()
+	defer func() {
+		if err := l.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}()
 	states, err := s.States()
 	if err != nil || states["alive"].Status != Started || states["dead"].Status != Lost {
 		t.Fatalf("%+v %v", states, err)

@@ -201,12 +201,12 @@ func (r *Report) summarize(c *Cell, p Primary) (CellSummary, error) {
 		}
 		out.Statuses[status]++
 		where := fmt.Sprintf("%s, seed %d (run %s)", c.Key, run.Seed, run.ID)
-		switch {
-		case status == record.Stale:
+		switch status {
+		case record.Stale:
 			r.Warnings = append(r.Warnings, fmt.Sprintf("left out as stale: %s: %s", where, run.State.Message))
-		case status == record.Failed || status == record.Lost:
+		case record.Failed, record.Lost:
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s: %s", status, where, run.State.Message))
-		case status == record.StoppedByGuard:
+		case record.StoppedByGuard:
 			r.Notes = append(r.Notes, fmt.Sprintf("stopped by a guard: %s: %s", where, run.State.Message))
 		}
 		if !run.scored() {

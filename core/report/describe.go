@@ -204,10 +204,9 @@ func Sensitivity(s Study, seeds, questions int) ([]SensitivityRow, error) {
 	level := alpha / float64(max(1, len(s.Cells)-1))
 	var rows []SensitivityRow
 	add := func(basis string, d stats.Detectable, err error) error {
-		var few *stats.NotTestableError
 		if err == nil {
 			rows = append(rows, SensitivityRow{Basis: basis, Seeds: seeds, Detectable: d})
-		} else if !errors.As(err, &few) {
+		} else if _, ok := errors.AsType[*stats.NotTestableError](err); !ok {
 			return err
 		}
 		return nil

@@ -427,7 +427,7 @@ func checkWellFormed(t *testing.T, page string) {
 	ids := map[string]bool{}
 	for {
 		tok, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -219,7 +219,7 @@ func TestExpert(t *testing.T) {
 func TestKeysOfTurns(t *testing.T) {
 	var keys []rng.Key
 	agent := searchR1Agent(2)
-	s := &keyed{script: script{turns: [][]string{{"<search>a</search>", "<answer>x</answer>"}}}, keys: &keys}
+	s := &keyed{turns: [][]string{{"<search>a</search>", "<answer>x</answer>"}}, keys: &keys}
 	e := &Engine{Sampler: s, Tokenizer: runes{}, Tools: reply(echo)}
 	if _, err := e.Run(t.Context(), []Job{{ID: "a", Question: episode.Question{ID: "q", Text: "Q"}, Agent: agent, Key: rng.New(1, 2)}}); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/forage-rl/forage/core/sdk/episode"
 )
@@ -40,11 +41,11 @@ func (s *segmenter) append(kind episode.SegmentKind, tokens []int32, logProbs []
 	}
 	s.ep.Tokens[0] = append(s.ep.Tokens[0], tokens...)
 	s.ep.LogProbs[0] = append(s.ep.LogProbs[0], logProbs...)
-	text := ""
+	var text strings.Builder
 	for _, id := range tokens {
-		text += s.decode(id)
+		text.WriteString(s.decode(id))
 	}
-	seq.Segments = append(seq.Segments, episode.Segment{Kind: kind, Start: span.Start, End: span.End, Text: text})
+	seq.Segments = append(seq.Segments, episode.Segment{Kind: kind, Start: span.Start, End: span.End, Text: text.String()})
 	seq.Length = span.End
 	return span
 }
@@ -134,7 +135,8 @@ func Check(ep *Episode, tok Tokenizer) error {
 			return fail("sequence %d has length %d, %d tokens, %d log-probabilities", i, seq.Length, len(ep.Tokens[i]), len(ep.LogProbs[i]))
 		}
 		at := seq.PromptLength
-		text := seq.Prompt
+		var text strings.Builder
+		text.WriteString(seq.Prompt)
 		for j, seg := range seq.Segments {
 			if seg.Start != at || seg.End < seg.Start {
 				return fail("sequence %d, segment %d covers [%d, %d), expected a start at %d", i, j, seg.Start, seg.End, at)
@@ -147,7 +149,7 @@ func Check(ep *Episode, tok Tokenizer) error {
 				}
 			}
 			at = seg.End
-			text += seg.Text
+			text.WriteString(seg.Text)
 		}
 		if at != seq.Length {
 			return fail("sequence %d: segments end at %d, the sequence at %d", i, at, seq.Length)
@@ -156,7 +158,7 @@ func Check(ep *Episode, tok Tokenizer) error {
 		for _, id := range ep.Tokens[i] {
 			decoded += decode(id)
 		}
-		if decoded != text {
+		if decoded != text.String() {
 			return fail("sequence %d decodes to another text than it records", i)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,14 +61,11 @@ type StaleError struct {
 }
 
 func (e *StaleError) Error() string {
-	text := fmt.Sprintf("run %s is stale:", e.Run)
+	changes := make([]string, len(e.Changes))
 	for i, c := range e.Changes {
-		if i > 0 {
-			text += ","
-		}
-		text += " " + c.String()
+		changes[i] = c.String()
 	}
-	return text + "; go on with --accept, or start it afresh with --fresh"
+	return fmt.Sprintf("run %s is stale: %s; go on with --accept, or start it afresh with --fresh", e.Run, strings.Join(changes, ", "))
 }
 
 // runner is a run in progress.

@@ -42,7 +42,7 @@ func ids(list []drawn) []string {
 // to where it was.
 func TestCursor(t *testing.T) {
 	data := trainQuestions(t)
-	make := func(shuffle bool, hops []int) *cursor {
+	open := func(shuffle bool, hops []int) *cursor {
 		c, err := newCursor(data, hops, shuffle, rng.New(3))
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestCursor(t *testing.T) {
 		return ids(list)
 	}
 	n := data.Len()
-	c := make(true, nil)
+	c := open(true, nil)
 	first, second := draw(c, n), draw(c, n)
 	if slices.Equal(first, second) {
 		t.Error("every pass needs an order of its own")
@@ -69,16 +69,16 @@ func TestCursor(t *testing.T) {
 		}
 	}
 	for _, position := range []int{0, 7, n - 1, n, n + 13} {
-		again := make(true, nil)
+		again := open(true, nil)
 		again.position = position
 		if want := append(slices.Clone(first), second...)[position : position+5]; !slices.Equal(draw(again, 5), want) {
 			t.Errorf("from position %d: other questions", position)
 		}
 	}
-	if got := draw(make(false, nil), 3); got[0] != data.Questions()[0].ID {
+	if got := draw(open(false, nil), 3); got[0] != data.Questions()[0].ID {
 		t.Errorf("the given order starts with %v", got)
 	}
-	c = make(true, []int{3})
+	c = open(true, []int{3})
 	list, err := c.draw(40)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func (f failing) Score(context.Context, sdk.ScoreRequest) (sdk.ScoreResponse, er
 
 // TestScoresAreChecked: what a reward gets wrong is an error that names it, the episode and the question.
 func TestScoresAreChecked(t *testing.T) {
-	ep := &rollout.Episode{Episode: episode.Episode{ID: "e1", QuestionID: "q1", Turns: make([]episode.Turn, 2)}}
+	ep := &rollout.Episode{ID: "e1", QuestionID: "q1", Turns: make([]episode.Turn, 2)}
 	config := &experiment.Reward{Sources: []experiment.Source{{Name: "outcome", Plugin: &experiment.Plugin{Label: "em"}}}}
 	for name, test := range map[string]struct {
 		reward sdk.Reward
@@ -156,7 +156,7 @@ func TestEpisodeFiles(t *testing.T) {
 	dir := record.OpenRun(t.TempDir())
 	write := func(a record.Attempt, step int, answer string) {
 		t.Helper()
-		ep := &rollout.Episode{Episode: episode.Episode{ID: "e", QuestionID: "q", Answer: &answer}, Tokens: [][]int32{{1, 2}}, LogProbs: [][]float32{{0, -1.5}}}
+		ep := &rollout.Episode{ID: "e", QuestionID: "q", Answer: &answer, Tokens: [][]int32{{1, 2}}, LogProbs: [][]float32{{0, -1.5}}}
 		if _, err := writeEpisodes(a.EpisodesDir(), step, "main", []*rollout.Episode{ep}, map[string]sdk.UsedReward{"e": {Value: 2}}); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -502,6 +501,3 @@ func (st *step) sampled() []*rollout.Episode {
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// isCancelled says whether an error is only that somebody asked to stop.
-func isCancelled(err error) bool { return errors.Is(err, context.Canceled) }

@@ -65,18 +65,18 @@ type Validator interface{ Validate() diag.Diagnostics }
 
 // NewAlgorithm describes an algorithm whose configuration is the struct C (see [schema.Of]). It panics when C is not
 // a valid configuration type: a mistake of the author that the first start shows.
-func NewAlgorithm[C any](name, description, source string, make func(ctx context.Context, config C, host Host) (Algorithm, error)) AlgorithmPlugin {
-	return AlgorithmPlugin{Plugin: describe[C](name, description, source), New: construct(make)}
+func NewAlgorithm[C any](name, description, source string, open func(ctx context.Context, config C, host Host) (Algorithm, error)) AlgorithmPlugin {
+	return AlgorithmPlugin{Plugin: describe[C](name, description, source), New: construct(open)}
 }
 
 // NewReward describes a reward; see [NewAlgorithm].
-func NewReward[C any](name, description, source string, make func(ctx context.Context, config C, host Host) (Reward, error)) RewardPlugin {
-	return RewardPlugin{Plugin: describe[C](name, description, source), New: construct(make)}
+func NewReward[C any](name, description, source string, open func(ctx context.Context, config C, host Host) (Reward, error)) RewardPlugin {
+	return RewardPlugin{Plugin: describe[C](name, description, source), New: construct(open)}
 }
 
 // NewRetriever describes a retriever; see [NewAlgorithm].
-func NewRetriever[C any](name, description, source string, make func(ctx context.Context, config C, host Host) (Retriever, error)) RetrieverPlugin {
-	return RetrieverPlugin{Plugin: describe[C](name, description, source), New: construct(make)}
+func NewRetriever[C any](name, description, source string, open func(ctx context.Context, config C, host Host) (Retriever, error)) RetrieverPlugin {
+	return RetrieverPlugin{Plugin: describe[C](name, description, source), New: construct(open)}
 }
 
 func describe[C any](name, description, source string) Plugin {
@@ -102,13 +102,13 @@ func decode[C any](values map[string]any) (C, diag.Diagnostics) {
 	return c, ds
 }
 
-func construct[C, T any](make func(context.Context, C, Host) (T, error)) func(context.Context, map[string]any, Host) (T, error) {
+func construct[C, T any](open func(context.Context, C, Host) (T, error)) func(context.Context, map[string]any, Host) (T, error) {
 	return func(ctx context.Context, values map[string]any, host Host) (T, error) {
 		c, ds := decode[C](values)
 		if err := ds.Err(); err != nil {
 			var none T
 			return none, err
 		}
-		return make(ctx, c, host)
+		return open(ctx, c, host)
 	}
 }

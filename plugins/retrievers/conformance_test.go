@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/forage-rl/forage/core/sdk/schema"
@@ -16,9 +17,7 @@ func TestConformance(t *testing.T) {
 				values = map[string]any{"dense": index, "sparse": index}
 			}
 			unseen := map[string]any{"exclude_seen": true, "k": 1}
-			for name, v := range values {
-				unseen[name] = v
-			}
+			maps.Copy(unseen, values)
 			sdktest.TestRetriever(t, p, sdktest.RetrieverCase{Name: "defaults", Values: values}, sdktest.RetrieverCase{Name: "unseen", Values: unseen})
 		})
 	}

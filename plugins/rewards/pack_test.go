@@ -149,7 +149,7 @@ func TestF1Rules(t *testing.T) {
 
 func TestConfigurationErrors(t *testing.T) {
 	for name, config := range map[string]map[string]any{
-		"david-gates":       {"gates": []any{"searchd"}},
+		"david-gates":       {"gates": []any{"no_such_gate"}},
 		"searchr1-format":   {"think_open": "<search>"},
 		"david-outcome":     {"answer_open": ""},
 		"evidence-coverage": {"measure": "precision"},

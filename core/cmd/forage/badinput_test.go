@@ -30,11 +30,11 @@ const (
 // TestBadInput: whatever is wrong is said with its place and what to do, with an exit code, and nothing is lost.
 func TestBadInput(t *testing.T) {
 	study := world + method + comparison
-	changed := func(old, new string) string {
-		if !strings.Contains(study, old) {
-			t.Fatalf("the study has no %q", old)
+	changed := func(from, to string) string {
+		if !strings.Contains(study, from) {
+			t.Fatalf("the study has no %q", from)
 		}
-		return strings.Replace(study, old, new, 1)
+		return strings.Replace(study, from, to, 1)
 	}
 	data := func(corpus, questions string) map[string]string {
 		return map[string]string{"study/main.hcl": corpusStudy, "study/data/corpus.jsonl": corpus, "study/data/questions.jsonl": questions}

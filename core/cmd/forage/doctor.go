@@ -275,7 +275,7 @@ func freeSpace(dir string) (int64, error) {
 		var s unix.Statfs_t
 		err := unix.Statfs(dir, &s)
 		if err == nil {
-			return int64(s.Bavail) * int64(s.Bsize), nil
+			return int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // the types differ from system to system
 		}
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			return 0, fmt.Errorf("free space of %s: %w", dir, err)

@@ -85,7 +85,7 @@ func (a *app) survey(ctx context.Context, p *plan.Plan, conditions *run.Precondi
 	if err := p.CheckInputs(); err != nil {
 		return err
 	}
-	return p.Mark(ctx, &records{Journal: plan.Journal{Study: a.studyDir(p)}, conditions: conditions})
+	return p.Mark(ctx, &records{Study: a.studyDir(p), conditions: conditions})
 }
 
 // records tell how runs stand: what the journal says, and what has changed since under those that have begun.

@@ -235,7 +235,7 @@ func (p *painter) paint(text string) {
 		b.WriteString(cut(t.painted(p.now()), p.width-1) + "\n")
 	}
 	p.painted, p.drawn = len(p.tasks), p.now()
-	io.WriteString(p.out, b.String())
+	_, _ = io.WriteString(p.out, b.String()) // a picture that cannot be drawn must not stop the work
 }
 
 // painted is the task as a line with a bar.

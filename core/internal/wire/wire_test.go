@@ -237,7 +237,7 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 			t.Errorf("%v became %v", sent, got)
 		}
 		for _, other := range wellKnownErrors() {
-			if other.err != k.err && other.err != ErrNotSupported && errors.Is(got, other.err) {
+			if other.err != k.err && other.err != ErrNotSupported && errors.Is(got, other.err) { //nolint:errorlint // identity is meant
 				t.Errorf("%v became also %v", sent, other.err)
 			}
 		}

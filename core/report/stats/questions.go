@@ -190,8 +190,8 @@ func signedRanks(d []float64) rankSums {
 		}
 		t := float64(j - i)
 		rank := float64(i+j+1) / 2 // mean of i+1 … j
-		switch {
-		case order[i] == 0:
+		switch order[i] {
+		case 0:
 			r.zeros = j - i
 		default:
 			r.ties += t*t*t - t

@@ -208,14 +208,13 @@ func (c *Corpus) findParagraph(id string) (document, paragraph int, ok bool) {
 
 // cutNumber takes "<name><mark><number>" apart; the number must be written as the id functions write it.
 func cutNumber(id, mark string) (name string, number int, ok bool) {
-	at := strings.LastIndex(id, mark)
-	if at < 0 {
+	name, digits, ok := strings.CutLast(id, mark)
+	if !ok {
 		return "", 0, false
 	}
-	digits := id[at+len(mark):]
 	number, err := strconv.Atoi(digits)
 	if err != nil || number < 0 || strconv.Itoa(number) != digits {
 		return "", 0, false
 	}
-	return id[:at], number, true
+	return name, number, true
 }

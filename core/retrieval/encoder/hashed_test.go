@@ -54,7 +54,7 @@ func TestHashedRule(t *testing.T) {
 		}
 		return v
 	}
-	close := func(name string, got []float32, want []float64) {
+	same := func(name string, got []float32, want []float64) {
 		for i := range want {
 			if math.Abs(float64(got[i])-want[i]) > 1e-6 {
 				t.Errorf("%s: coordinate %d is %g, expected %g", name, i, got[i], want[i])
@@ -65,15 +65,15 @@ func TestHashedRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	close("passage 0", got[0], expected(map[string]float64{"ada": 3, "born": 1, "paris": 1}, true))
-	close("passage 2", got[2], expected(map[string]float64{"cyd": 3, "spouse": 1, "ada": 1}, true))
+	same("passage 0", got[0], expected(map[string]float64{"ada": 3, "born": 1, "paris": 1}, true))
+	same("passage 2", got[2], expected(map[string]float64{"cyd": 3, "spouse": 1, "ada": 1}, true))
 	queries, err := e.EncodeQueries(t.Context(), []string{"ada born ada", "is unknown .", ""})
 	if err != nil {
 		t.Fatal(err)
 	}
-	close("query", queries[0], expected(map[string]float64{"ada": 1, "born": 1}, false))
-	close("query of nothing known", queries[1], make([]float64, 128))
-	close("empty query", queries[2], make([]float64, 128))
+	same("query", queries[0], expected(map[string]float64{"ada": 1, "born": 1}, false))
+	same("query of nothing known", queries[1], make([]float64, 128))
+	same("empty query", queries[2], make([]float64, 128))
 }
 
 func TestHashedState(t *testing.T) {

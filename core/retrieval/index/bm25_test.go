@@ -124,7 +124,7 @@ func TestBM25SearchEqualsFullSort(t *testing.T) {
 				exclude = func(unit int) bool { return unit%4 == 1 }
 			}
 			holds := func(unit int) bool {
-				for _, word := range strings.Fields(units[unit]) {
+				for word := range strings.FieldsSeq(units[unit]) {
 					if slices.Contains(strings.Fields(query), word) {
 						return true
 					}

@@ -1,5 +1,7 @@
 package index
 
+import "slices"
+
 // repair links every vector that cannot be reached from the entry in layer 0 to one that can: its nearest reachable
 // vector with room for a link, or, if the search finds none with room, the nearest at the price of a detour.
 func (h *HNSW) repair() {
@@ -16,8 +18,8 @@ func (h *HNSW) repair() {
 		// What a search finds is reachable from where it began, which need not be the entry.
 		linked := false
 		nearest := h.entry
-		for at := len(s.pool) - 1; at >= 0; at-- {
-			if id := s.pool[at].id & idMask; reached[id] {
+		for _, c := range slices.Backward(s.pool) {
+			if id := c.id & idMask; reached[id] {
 				nearest = id
 			}
 		}

@@ -7,6 +7,7 @@ package diag
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -42,13 +43,13 @@ type Path []Step
 func Attr(name string) Path { return Path{{Attr: name}} }
 
 // Attr extends the path by an attribute.
-func (p Path) Attr(name string) Path { return append(p[:len(p):len(p)], Step{Attr: name}) }
+func (p Path) Attr(name string) Path { return append(slices.Clip(p), Step{Attr: name}) }
 
 // Index extends the path by a list index.
-func (p Path) Index(i int) Path { return append(p[:len(p):len(p)], Step{Index: i}) }
+func (p Path) Index(i int) Path { return append(slices.Clip(p), Step{Index: i}) }
 
 // Key extends the path by a map key or block label.
-func (p Path) Key(k string) Path { return append(p[:len(p):len(p)], Step{Key: k}) }
+func (p Path) Key(k string) Path { return append(slices.Clip(p), Step{Key: k}) }
 
 func (p Path) String() string {
 	var b strings.Builder

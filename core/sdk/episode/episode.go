@@ -4,6 +4,8 @@
 // an episode stay in the core; a plugin refers to an episode by its id.
 package episode
 
+import "strings"
+
 // Question is one question of a dataset.
 type Question struct {
 	ID      string   `json:"id"`
@@ -78,11 +80,11 @@ func (s Sequence) ResponseLength() int { return s.Length - s.PromptLength }
 
 // Response is the text after the prompt.
 func (s Sequence) Response() string {
-	var text string
+	var text strings.Builder
 	for _, seg := range s.Segments {
-		text += seg.Text
+		text.WriteString(seg.Text)
 	}
-	return text
+	return text.String()
 }
 
 // PolicyMask is 1 for each response token that the policy wrote, else 0.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,8 +30,7 @@ func ofType(t reflect.Type) (Schema, error) {
 	if t.Kind() != reflect.Struct {
 		return s, fmt.Errorf("configuration type %s is not a struct", t)
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		tag, tagged := f.Tag.Lookup("forage")
 		if !tagged {
 			continue
@@ -200,10 +200,8 @@ func (a Attribute) Check(v any) string {
 			return "a string is required"
 		}
 		if len(a.Enum) > 0 {
-			for _, allowed := range a.Enum {
-				if s == allowed {
-					return ""
-				}
+			if slices.Contains(a.Enum, s) {
+				return ""
 			}
 			return fmt.Sprintf("must be one of %s, got %q", strings.Join(a.Enum, ", "), s)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -51,9 +52,7 @@ func testPlugin(t *testing.T, pack sdk.Pack, kind sdk.Kind, p sdk.Plugin, values
 	})
 	t.Run("refuses an unknown attribute", func(t *testing.T) {
 		with := map[string]any{"no_such_attribute": 1}
-		for k, v := range values {
-			with[k] = v
-		}
+		maps.Copy(with, values)
 		wantPath(t, validate(t, pack, kind, p, with), "no_such_attribute")
 	})
 	for _, a := range p.Schema.Attributes {
@@ -71,9 +70,7 @@ func testPlugin(t *testing.T, pack sdk.Pack, kind sdk.Kind, p sdk.Plugin, values
 		for what, bad := range outOfRange(a) {
 			t.Run(fmt.Sprintf("refuses %s %s", a.Name, what), func(t *testing.T) {
 				with := map[string]any{}
-				for k, v := range values {
-					with[k] = v
-				}
+				maps.Copy(with, values)
 				with[a.Name] = bad
 				wantPath(t, validate(t, pack, kind, p, with), a.Name)
 			})

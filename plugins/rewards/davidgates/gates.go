@@ -81,8 +81,8 @@ func Check(response string, golds []string, o Options) map[string]bool {
 
 // after is the text behind the last occurrence of tag, or all of it.
 func after(s, tag string) string {
-	if i := strings.LastIndex(s, tag); i >= 0 {
-		return s[i+len(tag):]
+	if _, after, ok := strings.CutLast(s, tag); ok {
+		return after
 	}
 	return s
 }

@@ -94,8 +94,8 @@ func ExtractInEvaluation(response, thinkClose string, answer tags.Pair) (string,
 }
 
 func afterThought(response, thinkClose string) string {
-	if i := strings.LastIndex(response, thinkClose); i >= 0 {
-		return response[i+len(thinkClose):]
+	if _, after, ok := strings.CutLast(response, thinkClose); ok {
+		return after
 	}
 	return response
 }

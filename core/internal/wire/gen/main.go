@@ -66,7 +66,7 @@ func generate(ctx context.Context, out string) error {
 	if err != nil {
 		return err
 	}
-	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names, Parameter: proto.String("module=" + module)}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names, Parameter: new("module=" + module)}
 	added := map[string]bool{}
 	var add func(protoreflect.FileDescriptor)
 	add = func(f protoreflect.FileDescriptor) {

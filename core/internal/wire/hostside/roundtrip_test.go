@@ -41,8 +41,8 @@ func (s source) fix(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			s.fix(v.Field(i))
+		for _, field := range v.Fields() {
+			s.fix(field)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {

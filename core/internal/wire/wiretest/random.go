@@ -48,8 +48,8 @@ func Fill(r *rand.Rand, v reflect.Value) {
 	case reflect.Interface:
 		v.Set(reflect.ValueOf(JSON(r, 0)))
 	case reflect.Struct:
-		for i := range v.NumField() {
-			Fill(r, v.Field(i))
+		for _, field := range v.Fields() {
+			Fill(r, field)
 		}
 	}
 }
