@@ -34,7 +34,16 @@ PATH is a folder with a main.hcl, or a single file. No data is read.`,
 			defer catalogue.Close()
 			s, diags := experiment.Load(cmd.Context(), args[0], inputs, study.Schemas(cmd.Context(), catalogue))
 			if !diags.HasErrors() {
-				diags = experiment.Tidy(append(diags, plan.Validate(s)...))
+				diags = append(diags, plan.Validate(s)...)
+			}
+			if !diags.HasErrors() {
+				for _, name := range s.Targets() {
+					if ablation, _ := s.Ablation(name); ablation != nil {
+						made, _ := plan.Make(s, ablation)
+						diags = append(diags, unsupported(made)...)
+					}
+				}
+				diags = experiment.Tidy(diags)
 			}
 			if asJSON {
 				data, err := experiment.DiagnosticsJSON(diags)
