@@ -105,7 +105,7 @@ func (s *Study) Ablation(name string) (*Ablation, hcl.Diagnostics) {
 	known = append(known, lone...)
 	summary, detail := "Unknown ablation", "The study has no ablation or experiment "+quote(name)+"."+didYouMean(name, known)
 	if name == "" {
-		summary, detail = "No ablation chosen", "The study has several; name one."
+		summary, detail = "No ablation chosen", "The study has several; name one with --ablation."
 	}
 	if len(known) == 0 {
 		detail = "The study has neither an ablation nor an experiment with seeds, so there is nothing to run."

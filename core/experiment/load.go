@@ -156,7 +156,7 @@ func (s *Study) locate(path string) ([]string, error) {
 	}
 	main := filepath.Join(s.Dir, "main.hcl")
 	if !slices.Contains(files, main) {
-		return nil, errors.New(s.Dir + " has no main.hcl; a study is a folder with one")
+		return nil, errors.New(s.Dir + " has no main.hcl; a study is a folder with one. Name a single file by its own path, or start a study with forage init DIR")
 	}
 	slices.SortStableFunc(files, func(a, b string) int {
 		return cmp.Or(compareBool(b == main, a == main), strings.Compare(a, b))

@@ -22,7 +22,10 @@ func (c *resolver) plugin(n *node, kind sdk.Kind) *Plugin {
 	p := &Plugin{Kind: kind, Label: n.label(), Range: n.def, Ranges: map[string]hcl.Range{}, targets: map[string]any{}}
 	info, err := c.s.schemas.schema(kind, p.Label)
 	if err != nil {
-		detail := strings.TrimSuffix(err.Error(), ".") + "."
+		detail := err.Error()
+		if !strings.HasSuffix(detail, ".") && !strings.HasSuffix(detail, "?") {
+			detail += "."
+		}
 		if namer, ok := c.s.schemas.source.(Namer); ok {
 			detail += didYouMean(p.Label, namer.Names(kind))
 		}

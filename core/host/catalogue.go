@@ -113,7 +113,10 @@ func (c *Catalogue) unknown(ctx context.Context, kind sdk.Kind, label string, ca
 		for _, p := range c.Packs() {
 			packs = append(packs, p.Short())
 		}
-		if strings.Contains(label, "/") {
+		if pack, _, qualified := strings.Cut(label, "/"); qualified {
+			if slices.Contains(packs, pack) {
+				return fmt.Errorf("unknown %s %q: the pack %s holds no %s; was it built and trusted (\"forage init\") as it is now?", kind, label, pack, kind)
+			}
 			return fmt.Errorf("unknown %s %q: no such pack; there is %s in %s", kind, label, list(packs), strings.Join(append([]string{c.options.BundleDir}, c.options.dirs()...), ", "))
 		}
 		return fmt.Errorf("unknown %s %q: no bundled pack holds any; the packs belong into %s (\"make build\" puts them there)", kind, label, c.options.BundleDir)

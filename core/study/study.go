@@ -118,7 +118,7 @@ func (x *execution) due() ([]plan.Run, error) {
 		case !known:
 			err = x.note(record.Event{Run: r.ID, Event: record.Planned})
 		case state.Status == record.Lost:
-			err = x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Lost, Step: state.Step, Message: "its process ended without a word"})
+			err = x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Lost, Step: state.Step, Message: state.Message})
 		}
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,10 +38,13 @@ func (a *app) askCommand() *cobra.Command {
 		Long: `Run one episode with the agent and the tools of a study and print it. The policy is
 the one that the study starts from, or with --run, or a run in place of PATH, the
 one that the run has trained. Nothing is recorded.`,
-		Example: `  forage ask experiments/minihop "what is anna 's employer 's city ?" --ablation demo
-  forage ask 48553646d9e8 "what is anna 's employer 's city ?" --greedy`,
+		Example: `  forage ask experiments/minihop "what is Frostlight 's setting 's country ?" --ablation demo
+  forage ask 48553646d9e8 "what is Frostlight 's setting 's country ?" --greedy`,
 		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[1]) == "" {
+				return misuse("the question is empty")
+			}
 			return a.ask(cmd.Context(), args[0], args[1], &f, cmd.Flags().Changed("seed"))
 		},
 	}
@@ -81,11 +85,29 @@ func (a *app) ask(ctx context.Context, path, text string, f *askFlags, seeded bo
 	if err != nil {
 		return err
 	}
+	if lost := unknownWords(text, e); len(lost) > 0 {
+		a.warn("the policy's vocabulary lacks %s: the prompt holds other words in their place", strings.Join(lost, ", "))
+	}
 	if f.asJSON {
 		return a.writeJSON(e)
 	}
 	writeEpisode(a.out, e, "", nil)
 	return nil
+}
+
+// unknownWords lists the words of a question that its prompt has not kept. A vocabulary of whole words loses those that
+// it does not hold. Nothing is said where no word is kept: then the agent's template may not show the question at all.
+func unknownWords(question string, e episode.Episode) []string {
+	if len(e.Sequences) == 0 {
+		return nil
+	}
+	prompt := e.Sequences[0].Prompt
+	words := strings.Fields(question)
+	lost := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.Contains(prompt, w) })
+	if len(lost) == len(words) {
+		return nil
+	}
+	return lost
 }
 
 // asked finds the configuration that a question is asked with, and the state that answers; nil for the policy that the

@@ -77,6 +77,11 @@ are left out and said to be.`,
 			if err := built.Text(a.out, a.width); err != nil {
 				return err
 			}
+			if n, err := otherResults(p, a.studyDir(p)); err != nil {
+				return err
+			} else if n > 0 {
+				a.warn("%d finished runs in %s are not of the study as it is now and are left out: they were made with other variables (-var) or before it was changed", n, a.studyDir(p).Dir)
+			}
 			return files.write(built)
 		},
 	}
@@ -84,6 +89,24 @@ are left out and said to be.`,
 	files.add(c)
 	c.Flags().BoolVar(&noTimes, "no-times", false, "leave wall times out, so that equal results give equal reports")
 	return c
+}
+
+// otherResults counts the finished runs among the records that the plan does not hold.
+func otherResults(p *plan.Plan, dir record.Study) (int, error) {
+	states, err := dir.States()
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range p.Runs {
+		delete(states, r.ID)
+	}
+	n := 0
+	for _, s := range states {
+		if s.Status == record.Done || s.Status == record.StoppedByGuard {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // buildReport makes the report of a plan from the records: the comparison where the study names a primary metric and a

@@ -78,7 +78,7 @@ done again with --fresh. Interrupt (Ctrl-C) to stop: the same command goes on.`,
 	flags.BoolVar(&f.resume, "resume", false, "go on from checkpoints (this is the default)")
 	flags.BoolVar(&f.fresh, "fresh", false, "start every run from the beginning")
 	flags.BoolVar(&f.accept, "accept", false, "keep and go on with runs whose preconditions changed")
-	flags.IntVar(&f.parallel, "parallel", 1, "runs at the same `time`")
+	flags.IntVar(&f.parallel, "parallel", 1, "`number` of runs at the same time")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the plan and what would be executed, and stop")
 	flags.StringVar(&f.backend, "backend", "", "what to compute on: go, or xla:/path/of/plugin.so")
 	return c
@@ -188,6 +188,10 @@ func (x *executor) event(p *painter, name string, e record.Event) {
 	case record.Done, record.StoppedByGuard:
 		p.end(e.Run)
 		p.say("%s: %s at step %d", name, strings.ReplaceAll(string(e.Event), "_", " "), e.Step)
+	case record.Lost:
+		// Stopped on purpose or not: it goes on in either case.
+		p.end(e.Run)
+		p.say("%s: %s", name, e.Message)
 	default:
 		p.end(e.Run)
 		p.say("%s: %s: %s", name, e.Event, strings.TrimPrefix(e.Message, "run "+e.Run+": "))

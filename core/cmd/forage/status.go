@@ -53,7 +53,7 @@ func (a *app) statusCommand() *cobra.Command {
 					names[r.ID] = runStatus{ID: r.ID, Cell: r.Cell.Label, Seed: &seed, Status: record.Planned}
 				}
 			}
-			rows, err := statuses(dir, names)
+			rows, err := statuses(dir, names, !recorded)
 			if err != nil {
 				return err
 			}
@@ -68,8 +68,9 @@ func (a *app) statusCommand() *cobra.Command {
 	return c
 }
 
-// statuses joins what the journal says with the runs known by name.
-func statuses(dir record.Study, known map[string]runStatus) ([]runStatus, error) {
+// statuses joins what the journal says with the runs known by name; with planned these are all runs of the study as it
+// is now.
+func statuses(dir record.Study, known map[string]runStatus, planned bool) ([]runStatus, error) {
 	states, err := dir.States()
 	if err != nil {
 		return nil, err
@@ -77,14 +78,14 @@ func statuses(dir record.Study, known map[string]runStatus) ([]runStatus, error)
 	for id, state := range states {
 		row, ok := known[id]
 		if !ok {
-			if len(known) > 0 && known[id].ID == "" {
-				row.Cell = "(not in the study any more)"
-			}
 			row.ID = id
 			if res, ok, err := dir.Run(id).ReadResult(); err != nil {
 				return nil, err
 			} else if ok {
 				row.Cell, row.Seed = res.Cell, &res.Seed
+			}
+			if planned {
+				row.Cell = strings.TrimSpace(row.Cell + " (not of the study as it is now)")
 			}
 		}
 		row.Status, row.Attempt, row.Step, row.Message = state.Status, state.Attempt, state.Step, state.Message
