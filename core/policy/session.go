@@ -117,8 +117,7 @@ func (r *sampling) place() error {
 			stay = append(stay, slot)
 		}
 	}
-	dear := r.p.backend.dearCompile
-	most := slotCount(r.maxRows, dear)
+	most := r.slotCount(r.maxRows)
 	for len(stay)+len(asked) > most {
 		oldest := 0
 		for i, slot := range stay {
@@ -128,7 +127,7 @@ func (r *sampling) place() error {
 		}
 		stay = append(stay[:oldest], stay[oldest+1:]...)
 	}
-	count := slotCount(len(stay)+len(asked), dear)
+	count := r.slotCount(len(stay) + len(asked))
 	if count < len(r.slots) && 2*count > len(r.slots) {
 		count = len(r.slots) // not worth moving
 	}
@@ -391,10 +390,17 @@ func (s *Session) cacheLength(need, slots int) int {
 	return min(roundUp(need+need/4, 8, s.p.backend.dearCompile), full)
 }
 
-// slotCount rounds a number of rows up.
-func slotCount(rows int, dear bool) int {
-	if rows < 8 {
-		return roundUp(rows, 1, dear)
+// slotCount rounds a number of rows up. The Go backend has a slow kernel for products of fewer than slowProduct
+// multiplications: where the largest weights of a layer escape it with fewRows rows and not with one, one row takes
+// longer than that many, and six longer than eight.
+func (s *Session) slotCount(rows int) int {
+	const slowProduct, fewRows = 4 << 20, 4
+	c := s.p.model.config
+	if largest := 2 * c.HiddenSize * c.IntermediateSize; s.p.model.fused && largest < slowProduct && fewRows*largest >= slowProduct {
+		rows = roundUp(rows, fewRows, false)
 	}
-	return roundUp(rows, 8, dear)
+	if rows < 8 {
+		return roundUp(rows, 1, s.p.backend.dearCompile)
+	}
+	return roundUp(rows, 8, s.p.backend.dearCompile)
 }
