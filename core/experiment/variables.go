@@ -30,22 +30,6 @@ type variable struct {
 	final bool
 }
 
-// Variable describes a variable of a study.
-type Variable struct {
-	Name, Type, Description string
-	Required                bool
-}
-
-// Variables lists the study's variables by name.
-func (s *Study) Variables() []Variable {
-	var list []Variable
-	for _, name := range slices.Sorted(maps.Keys(s.variables)) {
-		v := s.variables[name]
-		list = append(list, Variable{name, v.typ.FriendlyName(), v.description, v.fallback == nil})
-	}
-	return list
-}
-
 func (s *Study) addVariable(b *hclsyntax.Block) (diags hcl.Diagnostics) {
 	v := &variable{name: b.Labels[0], typ: cty.DynamicPseudoType, at: b.DefRange(), value: cty.DynamicVal}
 	if first := s.variables[v.name]; first != nil {

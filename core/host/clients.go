@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -178,11 +177,3 @@ func (r *RetrieverClient) Call(ctx context.Context, req sdk.CallRequest) (out sd
 
 // Close ends the process.
 func (r *RetrieverClient) Close() error { return r.instance.supervisor.remove(r.instance) }
-
-// IsCrash says whether a call failed because a plugin's process ended or had to be ended, rather than by an error
-// that the plugin returned.
-func IsCrash(err error) bool {
-	var crash *CrashError
-	var stuck *StuckError
-	return errors.As(err, &crash) || errors.As(err, &stuck)
-}

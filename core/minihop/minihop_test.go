@@ -412,24 +412,9 @@ func TestPolicyShape(t *testing.T) {
 			size *= d
 		}
 		n += size
-		if _, _, err := Initialization(s.Name); err != nil {
-			t.Error(err)
-		}
 	}
 	if n != 136576 || c.Layers != 3 || c.HiddenSize != 64 || !c.TieWordEmbeddings || c.RopeTheta != 10000 || c.RMSNormEps != 1e-6 {
 		t.Errorf("%d parameters, want 136576; %+v", n, c)
-	}
-	for name, want := range map[string][2]float64{
-		"model.embed_tokens.weight": {0, .2}, "model.norm.weight": {.25, 0}, "model.layers.0.input_layernorm.weight": {1, 0},
-		"model.layers.2.self_attn.q_proj.weight": {0, .125}, "model.layers.2.self_attn.o_proj.weight": {0, .051},
-		"model.layers.1.mlp.down_proj.weight": {0, .0361}, "model.layers.1.mlp.gate_proj.weight": {0, .125},
-	} {
-		if mean, std, err := Initialization(name); err != nil || mean != want[0] || std != want[1] {
-			t.Errorf("%s: %v, %v, %v", name, mean, std, err)
-		}
-	}
-	if _, _, err := Initialization("lm_head.weight"); err == nil {
-		t.Error("the head is tied")
 	}
 }
 

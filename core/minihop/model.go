@@ -3,7 +3,6 @@ package minihop
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // MaxTokens is the length the policy's episodes are kept within, prompt included.
@@ -69,25 +68,4 @@ func encode(v any) []byte {
 		panic(fmt.Sprintf("minihop: encode a constant: %v", err))
 	}
 	return append(data, '\n')
-}
-
-// Initialization says how a fresh policy's tensor of that name (Hugging Face's Llama names) starts: normally
-// distributed around mean with standard deviation std. The embedding is large and the last norm small, so that the
-// tied head starts with flat predictions; the projections that write into the residual stream are scaled down.
-func Initialization(tensor string) (mean, std float64, err error) {
-	switch {
-	case tensor == "model.embed_tokens.weight":
-		return 0, .2, nil
-	case tensor == "model.norm.weight":
-		return .25, 0, nil
-	case strings.HasSuffix(tensor, "layernorm.weight"):
-		return 1, 0, nil
-	case strings.HasSuffix(tensor, "o_proj.weight"):
-		return 0, .0510, nil
-	case strings.HasSuffix(tensor, "down_proj.weight"):
-		return 0, .0361, nil
-	case strings.HasSuffix(tensor, "_proj.weight"):
-		return 0, .125, nil
-	}
-	return 0, 0, fmt.Errorf("minihop: the policy has no tensor %q", tensor)
 }

@@ -79,15 +79,6 @@ type Run struct {
 // HCL is the run's configuration as a study of one run, which gives the same run id.
 func (r Run) HCL() []byte { return r.Config.HCL() }
 
-// ID is the identity of a run: a hash of everything that changes training.
-func ID(config *experiment.Run) (string, error) {
-	data, err := config.Canonical()
-	if err != nil {
-		return "", fmt.Errorf("run id of arm %s, seed %d: %w", config.Arm, config.Seed, err)
-	}
-	return short(data), nil
-}
-
 // idLength is 48 bits: a chance of 2e-10 that two of 300 runs collide, which [Make] would notice.
 const idLength = 12
 

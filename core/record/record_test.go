@@ -594,13 +594,6 @@ func TestResultAndQuestions(t *testing.T) {
 	if err != nil || len(back) != 2 || back[0].ID != "q1" || !reflect.DeepEqual(back[1], qs[0]) {
 		t.Fatalf("%v %v", back, err)
 	}
-	if QuestionsDigest(qs) != QuestionsDigest(back) {
-		t.Error("the digest depends on the order")
-	}
-	back[0].Gold = "other"
-	if QuestionsDigest(qs) == QuestionsDigest(back) {
-		t.Error("the digest does not see golds")
-	}
 	if _, err := run.WriteQuestions("test", append(qs, qs[0])); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("twice the same question: %v", err)
 	}

@@ -2,8 +2,6 @@ package record
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -142,21 +140,6 @@ func ReadQuestions(path string) ([]QuestionResult, error) {
 		return nil
 	})
 	return questions, err
-}
-
-// QuestionsDigest identifies a set of questions with their golds, whatever their order: two evaluations may be compared
-// question by question exactly when theirs are equal.
-func QuestionsDigest(questions []QuestionResult) string {
-	keys := make([]string, len(questions))
-	for i, q := range questions {
-		keys[i] = q.ID + "\x00" + q.Gold
-	}
-	slices.Sort(keys)
-	h := sha256.New()
-	for _, k := range keys {
-		fmt.Fprintf(h, "%d:%s", len(k), k)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // WriteResult writes result.json in one step.

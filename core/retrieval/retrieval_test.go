@@ -255,39 +255,3 @@ func TestOpenIndexRefuses(t *testing.T) {
 		t.Errorf("left behind: %v, %v", files, err)
 	}
 }
-
-func TestFuse(t *testing.T) {
-	list := func(names ...string) []Hit {
-		var hits []Hit
-		for _, name := range names {
-			hits = append(hits, Hit{ID: name})
-		}
-		return hits
-	}
-	got, err := Fuse([][]Hit{list("a", "b", "c"), list("b", "d")}, 0, nil, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// b: 1/62 + 1/61; a: 1/61; d: 1/62.
-	if !slices.Equal(ids(got), []string{"b", "a", "d"}) || got[0].Score != float32(1./62+1./61) || got[1].Score != float32(1./61) {
-		t.Errorf("got %+v", got)
-	}
-	got, err = Fuse([][]Hit{list("b"), list("a")}, 10, []float64{1, 1}, 5)
-	if err != nil || !slices.Equal(ids(got), []string{"a", "b"}) {
-		t.Errorf("ties: %v, %v", ids(got), err)
-	}
-	got, err = Fuse([][]Hit{list("b"), list("a", "a", "c")}, 10, []float64{2, 1}, 5)
-	if err != nil || !slices.Equal(ids(got), []string{"b", "a", "c"}) || got[1].Score != float32(1./11) {
-		t.Errorf("weights: %+v, %v", got, err)
-	}
-	for _, bad := range []func() ([]Hit, error){
-		func() ([]Hit, error) { return Fuse(nil, -1, nil, 1) },
-		func() ([]Hit, error) { return Fuse(nil, 0, nil, 0) },
-		func() ([]Hit, error) { return Fuse([][]Hit{nil}, 0, []float64{1, 2}, 1) },
-		func() ([]Hit, error) { return Fuse([][]Hit{nil}, 0, []float64{math.NaN()}, 1) },
-	} {
-		if _, err := bad(); err == nil {
-			t.Error("bad arguments were taken")
-		}
-	}
-}

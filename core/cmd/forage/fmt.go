@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/spf13/cobra"
 
+	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/record"
 )
 
@@ -101,7 +101,7 @@ func (a *app) format(path string, check bool) (bool, error) {
 		}
 		return false, errReported
 	}
-	formatted := hclwrite.Format(src)
+	formatted := experiment.Format(src)
 	if bytes.Equal(src, formatted) {
 		return false, nil
 	}

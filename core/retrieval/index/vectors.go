@@ -202,12 +202,6 @@ func NewFlat(vectors Matrix, metric Metric) (*Flat, error) {
 	return &Flat{set}, nil
 }
 
-// Len is the number of vectors.
-func (f *Flat) Len() int { return f.set.count }
-
-// Dimensions is the length of a vector.
-func (f *Flat) Dimensions() int { return f.set.dimensions }
-
 // Search gives the k best vectors, best first, without those for which exclude (which may be nil) returns true.
 func (f *Flat) Search(query []float32, k int, exclude func(unit int) bool) ([]Hit, error) {
 	defer runtime.KeepAlive(f.set)

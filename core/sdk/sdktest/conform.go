@@ -35,8 +35,14 @@ func testPlugin(t *testing.T, pack sdk.Pack, kind sdk.Kind, p sdk.Plugin, values
 		if p.Description == "" {
 			t.Error("it has no description")
 		}
-		client := hostside.NewPlugin(connect(t, pack, nil))
-		s, err := client.Schema(t.Context(), hostside.Name{Kind: kind, Name: p.Name})
+		client, name := hostside.NewPlugin(connect(t, pack, nil)), hostside.Name{Kind: kind, Name: p.Name}
+		if all, err := client.List(t.Context()); err != nil || !slices.Contains(all.Plugins, name) {
+			t.Errorf("the pack lists %v (%v)", all.Plugins, err)
+		}
+		if description, source, err := client.Describe(t.Context(), name); err != nil || description != p.Description || source != p.Source {
+			t.Errorf("it is described as %q from %q (%v)", description, source, err)
+		}
+		s, err := client.Schema(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
