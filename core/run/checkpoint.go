@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
@@ -76,6 +77,7 @@ func (s *stage) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint at step %d: %w", r.state.Global, err)
 	}
+	r.saved = time.Now()
 	if err := r.sink.Sync(); err != nil {
 		return err
 	}

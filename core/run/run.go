@@ -33,7 +33,9 @@ type Options struct {
 	// Accept goes on from an earlier attempt although preconditions changed since.
 	Accept bool
 	// Fresh starts from the beginning although an earlier attempt could be continued.
-	Fresh    bool
+	Fresh bool
+	// Pause, once closed, ends the run after the training step in progress, with a checkpoint and [ErrPaused].
+	Pause    <-chan struct{}
 	Progress func(Progress) // may be nil
 	Logger   *slog.Logger   // may be nil
 	// Started is told the number of the attempt once it exists; may be nil.
@@ -53,6 +55,9 @@ type Progress struct {
 	Total   int
 	Metrics map[string]float64 // of the last step, after it, or of an evaluation
 }
+
+// ErrPaused ends a run that was asked to stop after a checkpoint: executing it again goes on from there.
+var ErrPaused = errors.New("stopped on request, with a checkpoint")
 
 // StaleError says that what a run depends on has changed since it began.
 type StaleError struct {
@@ -77,6 +82,7 @@ type runner struct {
 	sup       *host.Supervisor
 	attempt   record.Attempt
 	sink      metrics.Sink
+	saved     time.Time // of the last checkpoint
 
 	policy    *policy.Policy
 	tokenizer text

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -193,6 +194,11 @@ func (s *stage) train(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		select {
+		case <-r.Pause:
+			return errors.Join(s.checkpoint(ctx), ErrPaused)
+		default:
+		}
 		if err := s.step(ctx); err != nil {
 			return fmt.Errorf("step %d: %w", r.state.Step, err)
 		}
@@ -261,6 +267,9 @@ func (s *stage) step(ctx context.Context) error {
 	return s.after(ctx, values)
 }
 
+// mostUnsaved is how much work a run without a cadence of its own may lose.
+const mostUnsaved = 10 * time.Minute
+
 // after does what is due after a step: guards, evaluations, a checkpoint.
 func (s *stage) after(ctx context.Context, values map[string]float64) error {
 	r := s.run
@@ -271,8 +280,9 @@ func (s *stage) after(ctx context.Context, values map[string]float64) error {
 	if err := r.evaluateDue(ctx); err != nil {
 		return err
 	}
-	if every := r.config.Checkpoint.Every; every > 0 && r.state.Global%every == 0 && r.state.Step < s.config.Steps {
-		due = true
+	every := r.config.Checkpoint.Every
+	if every > 0 && r.state.Global%every == 0 || every == 0 && time.Since(r.saved) > mostUnsaved {
+		due = due || r.state.Step < s.config.Steps
 	}
 	if due || r.state.BestStep == r.state.Global && r.state.BestStep > 0 {
 		return s.checkpoint(ctx)

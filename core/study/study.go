@@ -37,6 +37,10 @@ type Options struct {
 	// Parallel is how many runs execute at a time; 0 means 1.
 	Parallel int
 
+	// Pause, once closed, ends the execution after the training steps in progress, with checkpoints and
+	// [run.ErrPaused].
+	Pause <-chan struct{}
+
 	Progress func(runID string, p run.Progress) // may be nil
 	Event    func(e record.Event)               // may be nil: told what the journal is told
 	Logger   *slog.Logger
@@ -83,13 +87,16 @@ func Execute(ctx context.Context, o Options) (summary Summary, err error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, o.Parallel))
 	for _, r := range due {
-		if groupCtx.Err() != nil {
+		if groupCtx.Err() != nil || x.paused() {
 			break
 		}
 		group.Go(func() error { return x.execute(groupCtx, r) })
 	}
 	if err := group.Wait(); err != nil {
 		return summary, err
+	}
+	if x.paused() {
+		return summary, run.ErrPaused
 	}
 	return summary, ctx.Err()
 }
@@ -170,6 +177,15 @@ func (x *execution) settle(r plan.Run, state record.State) (bool, error) {
 	return true, x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: result.Status, Step: result.Checkpoint.Step, Message: reasons})
 }
 
+func (x *execution) paused() bool {
+	select {
+	case <-x.Pause:
+		return true
+	default:
+		return false
+	}
+}
+
 func (x *execution) note(e record.Event) error {
 	if err := x.journal.Append(e); err != nil {
 		return fmt.Errorf("study %s: %w", x.Dir.Dir, err)
@@ -192,7 +208,7 @@ func (x *execution) execute(ctx context.Context, r plan.Run) error {
 	}
 	result, err := run.Execute(ctx, run.Options{
 		Config: r.Config, ID: r.ID, Cell: r.Cell.Key, Dir: dir, Catalogue: x.Catalogue, CacheDir: x.CacheDir, Backend: x.Backend,
-		Accept: x.Accept, Fresh: x.Fresh, Logger: logger.With("run", r.ID),
+		Accept: x.Accept, Fresh: x.Fresh, Pause: x.Pause, Logger: logger.With("run", r.ID),
 		Started: func(n, from int) error {
 			attempt = n
 			if err := record.WriteFile(dir.ConfigPath(), r.HCL()); err != nil {
@@ -214,6 +230,9 @@ func (x *execution) execute(ctx context.Context, r plan.Run) error {
 		// Whoever asked to stop will run it again: it is not a failure of the run.
 		event.Event, event.Message = record.Lost, "stopped on request"
 		return errors.Join(x.note(event), ctx.Err())
+	case errors.Is(err, run.ErrPaused):
+		event.Event, event.Message = record.Lost, err.Error()
+		return x.note(event)
 	case errors.As(err, &stale):
 		event.Event, event.Message = record.Stale, err.Error()
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -56,11 +57,15 @@ type app struct {
 	pluginDir string
 	verbose   bool
 
+	// graceful says that the verb can pause: the first interrupt closes pause, the next one ends the verb's context.
+	graceful atomic.Bool
+	pause    chan struct{}
+
 	begun bool // a verb has started: errors from here on are no longer about usage
 }
 
 func newApp() *app {
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, pause: make(chan struct{})}
 	a.terminal = term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 	a.color = term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if a.terminal {
@@ -233,10 +238,11 @@ func arguments(low, high int) cobra.PositionalArgs {
 	}
 }
 
-// interruptible gives a context that ends at the first interrupt; the second one ends the program.
-func interruptible(parent context.Context) (context.Context, func()) {
+// interruptible gives a context that ends at the first interrupt, or the second where the verb can pause; the next one
+// ends the program.
+func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
+	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
@@ -245,7 +251,16 @@ func interruptible(parent context.Context) (context.Context, func()) {
 		case <-done:
 			return
 		}
-		fmt.Fprintln(os.Stderr, "\nStopping; what is on disk stays usable. Interrupt again to end at once.")
+		if a.graceful.Load() {
+			fmt.Fprintln(a.err, "\nFinishing the step in progress and writing a checkpoint. Interrupt again to stop without.")
+			close(a.pause)
+			select {
+			case <-signals:
+			case <-done:
+				return
+			}
+		}
+		fmt.Fprintln(a.err, "\nStopping; what is on disk stays usable. Interrupt again to end at once.")
 		cancel()
 		select {
 		case <-signals:

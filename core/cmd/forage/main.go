@@ -9,8 +9,9 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := interruptible(context.Background())
-	code := newApp().run(ctx, os.Args[1:])
+	a := newApp()
+	ctx, stop := a.interruptible(context.Background())
+	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -148,8 +148,10 @@ func (x *executor) execute(ctx context.Context) error {
 	}
 	p := newPainter(x.app)
 	defer p.close()
+	x.graceful.Store(true)
 	summary, err := study.Execute(ctx, study.Options{
-		Plan: x.plan, Dir: x.dir, Catalogue: x.catalogue, CacheDir: x.cacheDir, Backend: x.backend,
+		Pause: x.pause,
+		Plan:  x.plan, Dir: x.dir, Catalogue: x.catalogue, CacheDir: x.cacheDir, Backend: x.backend,
 		Only: x.flags.only, RetryFailed: x.flags.retry != "", Fresh: x.flags.fresh, Accept: x.flags.accept, Parallel: x.flags.parallel,
 		Progress: func(id string, pr run.Progress) {
 			p.name(id, names[id])
@@ -163,7 +165,7 @@ func (x *executor) execute(ctx context.Context) error {
 	}
 	p.close()
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, run.ErrPaused) {
 			fmt.Fprintf(x.err, "Stopped. The same command goes on from the last checkpoints in %s.\n", x.dir.Dir)
 		}
 		return err
