@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Curve is the history of one metric.
@@ -66,19 +67,21 @@ func curves(s *Study) []Curve {
 	return out
 }
 
-// rank puts the evaluations and what an episode is like before the numbers of the optimizer.
+// rank puts the primary figure first, then what agents are compared by, then the other numbers of evaluations and
+// episodes, and those of the optimizer last.
 func rank(s *Study, name string) int {
-	for i, prefix := range []string{"eval", "dev", "test", "episode", "reward"} {
-		if len(name) > len(prefix) && name[:len(prefix)] == prefix {
-			return i
-		}
-	}
 	for _, e := range s.Primary.Evaluations {
-		if len(name) > len(e) && name[:len(e)] == e {
+		if name == "eval/"+e+"/"+s.Primary.Metric {
 			return 0
 		}
 	}
-	return 9
+	order := []string{"episode/reward", "episode/searches", "eval/", "episode/", "reward/", "train/"}
+	for i, prefix := range order {
+		if name == prefix || strings.HasSuffix(prefix, "/") && strings.HasPrefix(name, prefix) {
+			return 1 + i
+		}
+	}
+	return 1 + len(order)
 }
 
 func runPoints(run *RunResult, name string) []Point {

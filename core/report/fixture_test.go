@@ -97,7 +97,7 @@ func writeRun(t testing.TB, run record.Run, cell simulated, seed int64, status r
 			values["train/loss"] = math.NaN()
 		}
 		if step%20 == 0 {
-			values["dev/em"] = 0.3 + 0.1*progress
+			values["eval/dev/em"] = 0.3 + 0.1*progress
 		}
 		must(t, lines.Append(record.MetricsLine{Step: step, Attempt: 1, Values: values}))
 	}

@@ -73,6 +73,9 @@ func Differing(a, b *experiment.Run) []string {
 	}
 	compare(blocks(a), blocks(b))
 	compare(blocks(b), blocks(a))
+	if encoded(a.Stages) != encoded(b.Stages) {
+		names = append(names, "trains_observations") // follows from the algorithms
+	}
 	return names
 }
 
