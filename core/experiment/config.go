@@ -466,7 +466,7 @@ const (
 // Runtime are settings that change no result beyond rounding.
 type Runtime struct {
 	Backend          string // "": the best there is
-	MicroBatchTokens int    // 0: by the memory there is
+	MicroBatchTokens int    // most tokens that train together; 0: as many as a fixed share of memory takes
 	Workers          int    // concurrent reward and tool batches; 0: default
 }
 
