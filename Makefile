@@ -18,10 +18,10 @@ help: ## list the targets
 
 build: ## build bin/forage and its plugin packs
 	@mkdir -p $(BIN)/plugins
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/forage ./core/cmd/forage
+	$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN)/forage ./core/cmd/forage
 	@for pack in $(PACKS); do \
 		echo "$(GO) build -o $(BIN)/plugins/forage-$$pack ./plugins/$$pack"; \
-		$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/forage-$$pack ./plugins/$$pack || exit 1; \
+		$(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/plugins/forage-$$pack ./plugins/$$pack || exit 1; \
 	done
 	@$(BIN)/forage plugin bundle $(BIN)/plugins
 
