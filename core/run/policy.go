@@ -86,6 +86,9 @@ func (r *runner) loadPolicy(ctx context.Context, from *record.Checkpoint) error 
 		return err
 	}
 	r.report("loading the policy", 0, 0)
+	if main.DType == "bfloat16" {
+		r.warnings = append(r.warnings, fmt.Sprintf("%s: this version computes and saves bfloat16 policies in float32", at(main.Handle, main.Range)))
+	}
 	if r.policy, err = policy.Load(ctx, dir, policy.Options{Backend: r.Backend, DType: computeType(main.DType)}); err != nil {
 		return err
 	}
