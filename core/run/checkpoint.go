@@ -85,9 +85,6 @@ func (s *stage) checkpoint(ctx context.Context) error {
 	return r.Dir.PruneCheckpoints(keep, r.state.StageStart, r.state.BestStep)
 }
 
-// attemptResumes says whether the state was read from a checkpoint and has yet to be given to the stage.
-func (r *runner) attemptResumes() bool { return r.resume != nil }
-
 // restore gives the optimizer and the algorithm the state of the checkpoint that the attempt continues from.
 func (s *stage) restore(ctx context.Context) error {
 	r := s.run

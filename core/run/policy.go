@@ -124,8 +124,6 @@ func computeType(dtype string) string {
 	return "float32"
 }
 
-func policyDigest(dir string) (string, error) { return checkpoint.Digest(dir) }
-
 // selfDigest is the digest of the program that runs.
 func selfDigest() (string, error) {
 	path, err := os.Executable()

@@ -8,6 +8,7 @@ import (
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 	"github.com/forage-rl/forage/core/sdk"
 )
@@ -114,7 +115,7 @@ func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifes
 		if err := r.locatePolicy(); err != nil {
 			return "", err
 		}
-		return policyDigest(r.policyDir)
+		return checkpoint.Digest(r.policyDir)
 	})
 	if err != nil {
 		return m, err

@@ -16,6 +16,7 @@ import (
 	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/metrics"
 	"github.com/forage-rl/forage/core/policy"
+	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -94,7 +95,7 @@ type runner struct {
 	tools     dispatcher
 
 	state    state
-	resume   *record.Checkpoint // to be given to the first stage
+	resume   *record.Checkpoint // that the state was read from; nil once the first stage has taken it up
 	inexact  bool
 	warnings []string
 	started  time.Time
@@ -294,7 +295,7 @@ func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
 	for _, p := range r.plugins() {
 		m.Digests["plugin."+p.Info.Pack] = p.Info.Digest
 	}
-	digest, err := policyDigest(r.policyDir)
+	digest, err := checkpoint.Digest(r.policyDir)
 	if err != nil {
 		return m, err
 	}

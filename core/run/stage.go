@@ -13,6 +13,7 @@ import (
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/episode"
 )
 
 // stage is a stage in progress.
@@ -75,11 +76,8 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 		if s.experts, err = r.resources.questions(ctx, s.config.Experts, r.config.Tools); err != nil {
 			return nil, err
 		}
-		if s.config.Experts == s.config.Train {
-			s.experts = s.cursor.data
-		}
 	}
-	if err := s.startPlugins(ctx, index); err != nil {
+	if err := s.startPlugins(ctx); err != nil {
 		return nil, err
 	}
 	if s.plan, err = askPlan(ctx, s.algorithm, s.config); err != nil {
@@ -127,7 +125,7 @@ func (r *runner) checkExperts(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) startPlugins(ctx context.Context, index int) error {
+func (s *stage) startPlugins(ctx context.Context) error {
 	r := s.run
 	if s.config.Reward != nil {
 		s.scorer = &scorer{config: s.config.Reward}
@@ -179,7 +177,7 @@ func (s *stage) begin(ctx context.Context) error {
 		return err
 	}
 	s.trainer = r.trainer
-	if r.attemptResumes() {
+	if r.resume != nil {
 		return s.restore(ctx)
 	}
 	// The start of a stage is a checkpoint: the reference of the stage, and where a run goes on that dies in its
@@ -323,11 +321,11 @@ func (s *stage) account(st *step, resp sdk.StepResponse, values map[string]float
 	for _, ep := range episodes {
 		fresh := ep.Counters.PolicyTokens
 		if ep.Parent != nil {
-			fresh -= inherited(st, ep)
+			fresh -= inherited(ep)
 		}
 		r.state.Budgets.SampledTokens += int64(fresh)
 		for _, t := range ep.Turns {
-			if t.Executed && t.Action == "call" {
+			if t.Executed && t.Action == episode.ActionCall {
 				r.state.Budgets.ToolCalls++
 			}
 		}
@@ -341,7 +339,7 @@ func (s *stage) account(st *step, resp sdk.StepResponse, values map[string]float
 }
 
 // inherited counts the policy tokens that a continued episode took over.
-func inherited(st *step, ep *rollout.Episode) int {
+func inherited(ep *rollout.Episode) int {
 	n := 0
 	for _, t := range ep.Turns[:ep.Parent.AfterTurn+1] {
 		n += t.Span.Len()

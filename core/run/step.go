@@ -491,7 +491,7 @@ var (
 	_ sdk.Host = (*algorithmHost)(nil)
 )
 
-// trained lists the sampled episodes of the step in order.
+// sampled lists the sampled episodes of the step in order.
 func (st *step) sampled() []*rollout.Episode {
 	list := make([]*rollout.Episode, len(st.order))
 	for i, id := range st.order {
