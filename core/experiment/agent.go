@@ -12,7 +12,7 @@ import (
 
 // Values of [Agent.OnBudget].
 const (
-	OnBudgetClose     = "close"      // one more turn without tools, nothing said
+	OnBudgetClose     = "close"      // one more turn without tools, announced by the closing text if there is one
 	OnBudgetStop      = "stop"       // the call ends the episode
 	OnBudgetLimitText = "limit_text" // the call is answered by the limit text, then one more turn
 )
@@ -44,6 +44,7 @@ func (c *resolver) agent(n *node, tools map[string]*Tool) *Agent {
 	a := &Agent{Name: n.label(), ChatTemplate: r.bool("chat_template", false), Range: n.def}
 	a.System, a.User = c.template(r, "system", c.s.scopes.prompt), c.template(r, "user", c.s.scopes.prompt)
 	a.Observation, a.Invalid, a.Limit = c.template(r, "observation", c.s.scopes.turn), c.template(r, "invalid", c.s.scopes.turn), c.template(r, "limit", c.s.scopes.turn)
+	a.Closing = c.template(r, "closing", c.s.scopes.turn)
 	a.MaxTurns, a.MaxSearches = r.whole("max_turns", 0, 0), r.whole("max_searches", 0, 0)
 	a.OnBudget = r.choice("on_budget", OnBudgetClose, OnBudgetClose, OnBudgetStop, OnBudgetLimitText)
 	a.FirstAction = r.choice("first_action", "", FirstSearchQuestion)
@@ -98,6 +99,9 @@ func (c *resolver) checkAgent(r *reader, a *Agent, tools []string) {
 	need("user", "the prompt, such as \"${question.text}\"")
 	if a.OnBudget == OnBudgetLimitText {
 		need("limit", `the text that on_budget = "limit_text" says`)
+	}
+	if r.has("closing") && a.OnBudget != OnBudgetClose {
+		c.errorf(r.at("closing"), "Nothing to close", "closing is said before the turn that on_budget = \"close\" leaves; this agent has on_budget = %q.", a.OnBudget)
 	}
 	if len(tools) > 0 {
 		need("observation", "how the hits of a tool are laid out")

@@ -258,6 +258,7 @@ type Agent struct {
 	Observation  *Template `json:"observation,omitempty"`
 	Invalid      *Template `json:"invalid,omitempty"` // nil: an invalid action ends the episode
 	Limit        *Template `json:"limit,omitempty"`
+	Closing      *Template `json:"closing,omitempty"`
 	Protocol     Protocol  `json:"protocol"`
 
 	MaxTurns    int    `json:"max_turns"`              // turns with tool calls; 0: no bound

@@ -146,7 +146,7 @@ func promptScope() scope {
 	}}
 }
 
-// turnScope is that of observation, invalid and limit.
+// turnScope is that of observation, invalid, limit and closing.
 func turnScope() scope {
 	return scope{what: "a text of a turn", sample: map[string]cty.Value{
 		"question": sampleQuestion(), "hits": sampleHits(), "tool": text("search"), "query": text("q"), "arguments": text("{}"),

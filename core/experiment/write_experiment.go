@@ -45,7 +45,7 @@ func (w *writer) agentBody(a *Agent) {
 	for _, t := range []struct {
 		name string
 		t    *Template
-	}{{"system", a.System}, {"user", a.User}, {"observation", a.Observation}, {"invalid", a.Invalid}, {"limit", a.Limit}} {
+	}{{"system", a.System}, {"user", a.User}, {"observation", a.Observation}, {"invalid", a.Invalid}, {"limit", a.Limit}, {"closing", a.Closing}} {
 		if t.t != nil {
 			w.attr(t.name, `"`+t.t.Source()+`"`)
 		}

@@ -83,7 +83,7 @@ type TurnTokens struct{ First, Next, Last int }
 
 // What happens when the budget of turns or searches is used up.
 const (
-	OnBudgetClose     = "close"      // one more turn without tools, nothing said
+	OnBudgetClose     = "close"      // one more turn without tools, announced by the closing text if there is one
 	OnBudgetLimitText = "limit_text" // the call is answered by the limit text, then one more turn
 	OnBudgetStop      = "stop"       // the call ends the episode
 )
@@ -100,6 +100,9 @@ type Agent struct {
 	Invalid Template
 	// Limit is said in place of an observation when the budget is used up and OnBudget is limit_text.
 	Limit Template
+	// Closing is said before the last turn, after what the action that used the budget up came to, when OnBudget is
+	// close. It may be nil. MaxObservationTokens does not cut it.
+	Closing Template
 	// MaxTurns bounds turns that do not end the episode, MaxSearches executed calls; 0 means no bound.
 	MaxTurns    int
 	MaxSearches int
@@ -137,6 +140,9 @@ func (a *Agent) Check() error {
 		}
 	default:
 		bad("on_budget must be %q, %q or %q, got %q", OnBudgetClose, OnBudgetLimitText, OnBudgetStop, a.OnBudget)
+	}
+	if a.Closing != nil && a.OnBudget != OnBudgetClose {
+		bad("a closing text is for on_budget = %q, not %q", OnBudgetClose, a.OnBudget)
 	}
 	if len(a.Tools) > 0 && a.Observation == nil {
 		bad("an agent with tools needs an observation text")

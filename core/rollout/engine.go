@@ -185,7 +185,7 @@ func questionVars(q episode.Question) map[string]any {
 	return map[string]any{"id": q.ID, "text": q.Text, "type": q.Type, "hops": q.Hops, "metadata": metadata}
 }
 
-// turnVars is what observation, invalid and limit texts see. number counts turns from 1; turns_left and searches_left
+// turnVars is what observation, invalid, limit and closing texts see. number counts turns from 1; turns_left and searches_left
 // are 0 where there is no bound.
 func turnVars(l *live, number int, turn *episode.Turn, hits []episode.Hit) map[string]any {
 	list := make([]any, len(hits))
@@ -373,6 +373,10 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 			l.closing = true
 			if agent.OnBudget == OnBudgetStop {
 				l.end(episode.StopBudget)
+				return nil, nil
+			}
+			if err := e.announceClosing(l, len(l.ep.Turns)+1, &turn); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -401,7 +405,10 @@ func (e *Engine) allow(l *live, turn *episode.Turn) (*call, error) {
 	if !slices.Contains(agent.Tools, turn.Tool) {
 		turn.Error = fmt.Sprintf("there is no tool %q; the tools are: %s", turn.Tool, strings.Join(agent.Tools, ", "))
 		l.turns++
-		return nil, e.observe(l, len(l.ep.Turns)+1, turn, nil, turn.Error)
+		if err := e.observe(l, len(l.ep.Turns)+1, turn, nil, turn.Error); err != nil {
+			return nil, err
+		}
+		return nil, e.closeAfter(l, len(l.ep.Turns)+1, turn)
 	}
 	l.turns++
 	return &call{live: l, turn: len(l.ep.Turns)}, nil
@@ -445,6 +452,36 @@ func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode
 	turn.Hits = hits
 	turn.ObservationSpan = l.text.append(episode.Observation, tokens, nil)
 	turn.Observation = l.text.last()
+	if len(l.ep.Tokens[0]) >= e.Sampler.MaxContext() {
+		l.end(episode.StopLength)
+	}
+	return nil
+}
+
+// closeAfter leaves only the closing turn when the call of turn, which has been observed, used the budget up.
+func (e *Engine) closeAfter(l *live, number int, turn *episode.Turn) error {
+	agent := l.job.Agent
+	if agent.OnBudget != OnBudgetClose || !agent.exhausted(l.turns, searches(l.ep.Turns)) {
+		return nil
+	}
+	l.closing = true
+	return e.announceClosing(l, number, turn)
+}
+
+// announceClosing says the closing text, if there is one, after what turn came to: it becomes part of what follows
+// the turn, so that an episode that is continued there holds it.
+func (e *Engine) announceClosing(l *live, number int, turn *episode.Turn) error {
+	agent := l.job.Agent
+	if agent.Closing == nil || l.done {
+		return nil
+	}
+	pieces, err := agent.Closing.Render(turnVars(l, number, turn, turn.Hits))
+	if err != nil {
+		return fmt.Errorf("closing text: %w", err)
+	}
+	span := l.text.append(episode.Notice, e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(agent))), nil)
+	turn.ObservationSpan.End = span.End
+	turn.Observation += l.text.last()
 	if len(l.ep.Tokens[0]) >= e.Sampler.MaxContext() {
 		l.end(episode.StopLength)
 	}
@@ -523,9 +560,8 @@ func (e *Engine) callTool(ctx context.Context, tool string, calls []*call) error
 		if err := e.observe(l, c.turn+1, turn, results[i].Hits, results[i].Error); err != nil {
 			return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
 		}
-		agent := l.job.Agent
-		if agent.OnBudget == OnBudgetClose && agent.exhausted(l.turns, searches(l.ep.Turns)) {
-			l.closing = true
+		if err := e.closeAfter(l, c.turn+1, turn); err != nil {
+			return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
 		}
 	}
 	return nil

@@ -98,9 +98,24 @@ func deref(s *string) string {
 	return *s
 }
 
-// TestVectorSearchR1Rollout runs the whole loop. Ours bounds the context instead of dropping its start, so cases in
-// which the window moves or the response is cut afterwards compare only what comes before that.
 func TestVectorSearchR1Rollout(t *testing.T) {
+	compareRollouts(t, "search-r1", searchR1Agent)
+}
+
+// TestVectorStepSearchRollout: the same loop with blanks around the documents, and a text that announces the closing
+// turn.
+func TestVectorStepSearchRollout(t *testing.T) {
+	compareRollouts(t, "stepsearch", func(maxTurns int) *Agent {
+		agent := searchR1Agent(maxTurns)
+		agent.Protocol.(*Tags).Observation = TagPair{"\n\n<information> ", " </information>\n\n"}
+		agent.Closing = text("<LAST NOTE>")
+		return agent
+	})
+}
+
+// compareRollouts runs the whole loop. Ours bounds the context instead of dropping its start, so cases in which the
+// window moves or the response is cut afterwards compare only what comes before that.
+func compareRollouts(t *testing.T, topic string, newAgent func(maxTurns int) *Agent) {
 	type row struct {
 		Prompt        string
 		Segments      [][2]any
@@ -109,7 +124,7 @@ func TestVectorSearchR1Rollout(t *testing.T) {
 		ValidActions  int  `json:"valid_actions"`
 		ValidSearches int  `json:"valid_searches"`
 	}
-	for _, c := range vectors.Load(t, "search-r1", "rollout").Cases {
+	for _, c := range vectors.Load(t, topic, "rollout").Cases {
 		t.Run(c.ID, func(t *testing.T) {
 			in := vectors.Decode[struct {
 				Prompts         []string
@@ -123,7 +138,7 @@ func TestVectorSearchR1Rollout(t *testing.T) {
 				Rows            []row
 				ContextsPerCall []map[string]string `json:"contexts_per_call"`
 			}](t, c.Want())
-			agent := searchR1Agent(in.MaxTurns)
+			agent := newAgent(in.MaxTurns)
 			agent.MaxObservationTokens = in.MaxObsLength
 			s := &script{turns: in.ScriptedOutputs, cut: searchR1Tags().Cut}
 			e := &Engine{Sampler: s, Tokenizer: runes{}, Tools: reply(func(q string) []episode.Hit {

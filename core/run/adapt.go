@@ -162,7 +162,7 @@ func agent(a *experiment.Agent, tools map[string]sdk.Tool) (*rollout.Agent, erro
 	}
 	out := &rollout.Agent{
 		Protocol: tags, ChatTemplate: a.ChatTemplate, System: optional(a.System), User: optional(a.User),
-		Observation: optional(a.Observation), Invalid: optional(a.Invalid), Limit: optional(a.Limit),
+		Observation: optional(a.Observation), Invalid: optional(a.Invalid), Limit: optional(a.Limit), Closing: optional(a.Closing),
 		MaxTurns: a.MaxTurns, MaxSearches: a.MaxSearches, OnBudget: a.OnBudget, FirstSearch: a.FirstAction == "search_question",
 		TurnTokens: rollout.TurnTokens(a.TurnTokens), MaxResponseTokens: a.MaxResponseTokens,
 		MaxObservationTokens: a.MaxObservationTokens, MaxPromptTokens: a.MaxPromptTokens, Tool: a.Tool, Tools: names,
