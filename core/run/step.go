@@ -41,7 +41,7 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]sdk.RolloutResponse{},
 		draws: map[string]uint64{}, metrics: map[string]float64{},
 	}
-	req := sdk.StepRequest{Step: number, Of: s.config.Steps}
+	req := sdk.StepRequest{Step: number, Of: s.config.Steps, Seed: st.key.WithString("algorithm").Uint64(0)}
 	questions, err := st.draw(s.config.Questions)
 	if err != nil {
 		return nil, req, err

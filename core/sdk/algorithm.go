@@ -2,7 +2,9 @@ package sdk
 
 import (
 	"context"
+	"math/rand/v2"
 
+	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/objective"
 )
@@ -62,8 +64,20 @@ type StepRequest struct {
 	Step      int // 0-based within the stage
 	Of        int // steps of the stage
 	Questions []episode.Question
+	// Seed is the step's own, from the seed of the run; see [StepRequest.Rand].
+	Seed uint64
 	// Experts holds expert episodes of those questions that have one, without texts.
 	Experts []episode.Episode
+}
+
+// Rand gives random numbers for a decision of the step: the same for the same name, whatever else was drawn before. An
+// algorithm that draws from elsewhere makes runs that cannot be repeated.
+func (r StepRequest) Rand(name ...string) *rand.Rand {
+	key := rng.New(r.Seed)
+	for _, part := range name {
+		key = key.WithString(part)
+	}
+	return rand.New(key.Source())
 }
 
 // StepResponse is what a step learnt. Updates run in order.

@@ -41,6 +41,9 @@ type RolloutRequest struct {
 	Agent       string   // "" means the stage's
 	Tools       []string // nil means the agent's; an empty list means none
 	Sampling    *Sampling
+	// Keep says that later requests of the step are to branch from these episodes, so that what was computed of them
+	// is kept and the branches compute only what is new. It changes no result, only cost.
+	Keep bool
 }
 
 // Sampling overrides the stage's sampling.

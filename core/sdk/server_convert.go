@@ -28,7 +28,7 @@ func toPlanResponse(p PlanResponse) *pb.PlanResponse {
 }
 
 func fromStepRequest(r *pb.StepRequest) (StepRequest, error) {
-	out := StepRequest{Step: int(r.GetStep()), Of: int(r.GetOf())}
+	out := StepRequest{Step: int(r.GetStep()), Of: int(r.GetOf()), Seed: r.GetSeed()}
 	for _, q := range r.GetQuestions() {
 		question, err := wire.FromQuestion(q)
 		if err != nil {

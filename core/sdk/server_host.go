@@ -36,7 +36,7 @@ func (h *hostClient) Rollout(ctx context.Context, requests []RolloutRequest) ([]
 	in := &pb.RolloutRequest{}
 	for _, r := range requests {
 		item := &pb.RolloutItem{
-			RequestId: r.RequestID, QuestionId: r.QuestionID, From: wire.ToBranch(r.From), N: int64(r.N), MaxNewTurns: int64(r.MaxNewTurns),
+			RequestId: r.RequestID, QuestionId: r.QuestionID, From: wire.ToBranch(r.From), N: int64(r.N), MaxNewTurns: int64(r.MaxNewTurns), Keep: r.Keep,
 			Policy: r.Policy, Agent: r.Agent,
 		}
 		if r.Tools != nil {

@@ -108,7 +108,7 @@ func (w *witness) Rerender(ctx context.Context, requests []sdk.RerenderRequest) 
 }
 
 func (c AlgorithmCase) step(n int) sdk.StepRequest {
-	return sdk.StepRequest{Step: n, Of: c.Steps, Questions: c.Questions, Experts: c.Experts}
+	return sdk.StepRequest{Step: n, Of: c.Steps, Seed: uint64(n), Questions: c.Questions, Experts: c.Experts}
 }
 
 func testAlgorithmCase(t *testing.T, plugin sdk.AlgorithmPlugin, c AlgorithmCase) {

@@ -224,6 +224,7 @@ type StepRequest struct {
 	Of            int64                  `protobuf:"varint,3,opt,name=of,proto3" json:"of,omitempty"`
 	Questions     []*Question            `protobuf:"bytes,4,rep,name=questions,proto3" json:"questions,omitempty"`
 	Experts       []*Episode             `protobuf:"bytes,5,rep,name=experts,proto3" json:"experts,omitempty"`
+	Seed          uint64                 `protobuf:"fixed64,6,opt,name=seed,proto3" json:"seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,6 +292,13 @@ func (x *StepRequest) GetExperts() []*Episode {
 		return x.Experts
 	}
 	return nil
+}
+
+func (x *StepRequest) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
 }
 
 type StepEvent struct {
@@ -1028,14 +1036,15 @@ const file_forage_v1_algorithm_proto_rawDesc = "" +
 	"\x13trains_observations\x18\x04 \x01(\bR\x12trainsObservations\x121\n" +
 	"\x15defaults_not_in_paper\x18\x05 \x03(\tR\x12defaultsNotInPaper\" \n" +
 	"\x06Critic\x12\x16\n" +
-	"\x06warmup\x18\x01 \x01(\x03R\x06warmup\"\xb1\x01\n" +
+	"\x06warmup\x18\x01 \x01(\x03R\x06warmup\"\xc5\x01\n" +
 	"\vStepRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x0e\n" +
 	"\x02of\x18\x03 \x01(\x03R\x02of\x121\n" +
 	"\tquestions\x18\x04 \x03(\v2\x13.forage.v1.QuestionR\tquestions\x12,\n" +
-	"\aexperts\x18\x05 \x03(\v2\x12.forage.v1.EpisodeR\aexperts\"}\n" +
+	"\aexperts\x18\x05 \x03(\v2\x12.forage.v1.EpisodeR\aexperts\x12\x12\n" +
+	"\x04seed\x18\x06 \x01(\x06R\x04seed\"}\n" +
 	"\tStepEvent\x124\n" +
 	"\theartbeat\x18\x01 \x01(\v2\x14.forage.v1.HeartbeatH\x00R\theartbeat\x121\n" +
 	"\x06result\x18\x02 \x01(\v2\x17.forage.v1.StepResponseH\x00R\x06resultB\a\n" +

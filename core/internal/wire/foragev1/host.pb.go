@@ -78,6 +78,7 @@ type RolloutItem struct {
 	Agent         string                 `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
 	Tools         *ToolList              `protobuf:"bytes,8,opt,name=tools,proto3" json:"tools,omitempty"` // absent: the agent's own; empty: none
 	Sampling      *Sampling              `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	Keep          bool                   `protobuf:"varint,10,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +174,13 @@ func (x *RolloutItem) GetSampling() *Sampling {
 		return x.Sampling
 	}
 	return nil
+}
+
+func (x *RolloutItem) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
 }
 
 type ToolList struct {
@@ -1409,7 +1417,7 @@ const file_forage_v1_host_proto_rawDesc = "" +
 	"\n" +
 	"\x14forage/v1/host.proto\x12\tforage.v1\x1a\x14forage/v1/data.proto\"D\n" +
 	"\x0eRolloutRequest\x122\n" +
-	"\brequests\x18\x01 \x03(\v2\x16.forage.v1.RolloutItemR\brequests\"\xb0\x02\n" +
+	"\brequests\x18\x01 \x03(\v2\x16.forage.v1.RolloutItemR\brequests\"\xc4\x02\n" +
 	"\vRolloutItem\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1f\n" +
@@ -1421,7 +1429,9 @@ const file_forage_v1_host_proto_rawDesc = "" +
 	"\x06policy\x18\x06 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05agent\x18\a \x01(\tR\x05agent\x12)\n" +
 	"\x05tools\x18\b \x01(\v2\x13.forage.v1.ToolListR\x05tools\x12/\n" +
-	"\bsampling\x18\t \x01(\v2\x13.forage.v1.SamplingR\bsampling\" \n" +
+	"\bsampling\x18\t \x01(\v2\x13.forage.v1.SamplingR\bsampling\x12\x12\n" +
+	"\x04keep\x18\n" +
+	" \x01(\bR\x04keep\" \n" +
 	"\bToolList\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"n\n" +
 	"\bSampling\x12 \n" +

@@ -50,7 +50,7 @@ func toQuestions(list []episode.Question) ([]*pb.Question, error) {
 }
 
 func toStepRequest(requestID string, r sdk.StepRequest) (*pb.StepRequest, error) {
-	out := &pb.StepRequest{RequestId: requestID, Step: int64(r.Step), Of: int64(r.Of)}
+	out := &pb.StepRequest{RequestId: requestID, Step: int64(r.Step), Of: int64(r.Of), Seed: r.Seed}
 	var err error
 	if out.Questions, err = toQuestions(r.Questions); err != nil {
 		return nil, err

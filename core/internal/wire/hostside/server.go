@@ -81,7 +81,7 @@ func (s *server) Rollout(ctx context.Context, r *pb.RolloutRequest) (*pb.Rollout
 	for _, item := range r.GetRequests() {
 		request := sdk.RolloutRequest{
 			RequestID: item.GetRequestId(), QuestionID: item.GetQuestionId(), From: wire.FromBranch(item.GetFrom()), N: int(item.GetN()),
-			MaxNewTurns: int(item.GetMaxNewTurns()), Policy: item.GetPolicy(), Agent: item.GetAgent(),
+			MaxNewTurns: int(item.GetMaxNewTurns()), Keep: item.GetKeep(), Policy: item.GetPolicy(), Agent: item.GetAgent(),
 		}
 		if item.GetTools() != nil {
 			request.Tools = append([]string{}, item.GetTools().GetNames()...)

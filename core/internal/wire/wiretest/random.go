@@ -17,6 +17,8 @@ func Fill(r *rand.Rand, v reflect.Value) {
 		v.SetBool(r.IntN(2) == 0)
 	case reflect.Int:
 		v.SetInt(int64(r.IntN(1000)) - 1)
+	case reflect.Uint64:
+		v.SetUint(r.Uint64())
 	case reflect.Uint8:
 		v.SetUint(uint64(1 + r.IntN(2)))
 	case reflect.Float64, reflect.Float32:
