@@ -25,9 +25,10 @@ type Kind string
 const (
 	BM25 Kind = "bm25"
 	HNSW Kind = "hnsw"
+	Flat Kind = "flat"
 )
 
-// Spec declares an index: exactly one of BM25 and HNSW, the latter with Encoder.
+// Spec declares an index: exactly one of BM25, HNSW and Flat, the latter two with Encoder.
 type Spec struct {
 	Corpus *corpus.Corpus
 	// Unit is what is found; default paragraphs.
@@ -37,7 +38,9 @@ type Spec struct {
 
 	BM25 *index.BM25Params
 
-	HNSW    *index.HNSWParams
+	HNSW *index.HNSWParams
+	// Flat compares a query with all vectors, by inner product.
+	Flat    bool
 	Encoder encoder.Encoder
 	// EfSearch is the breadth of a search, raised to the number of hits asked for; default 128. It is no part of the
 	// artefact.
@@ -67,6 +70,7 @@ type Index struct {
 	digest   string
 	bm25     *index.BM25
 	graph    *index.HNSW
+	flat     *index.Flat
 	encoder  encoder.Encoder
 	efSearch int
 }
@@ -88,10 +92,13 @@ func (x *Index) Digest() string { return x.digest }
 
 // Dimensions is the length of its vectors, 0 where it has none.
 func (x *Index) Dimensions() int {
-	if x.graph == nil {
-		return 0
+	switch {
+	case x.graph != nil:
+		return x.graph.Dimensions()
+	case x.flat != nil:
+		return x.flat.Dimensions()
 	}
-	return x.graph.Dimensions()
+	return 0
 }
 
 // Encoder is what makes its vectors, nil where it has none.
@@ -123,7 +130,7 @@ func (x *Index) Search(ctx context.Context, queries []string, k int, exclude [][
 		if !slices.ContainsFunc(vectors[i], func(v float32) bool { return v != 0 }) {
 			return nil, nil
 		}
-		hits, err := x.graph.Search(vectors[i], k, x.efSearch, exclude)
+		hits, err := x.nearest(vectors[i], k, exclude)
 		if err != nil {
 			return nil, fmt.Errorf("query %.60q: %w", queries[i], err)
 		}
@@ -133,19 +140,26 @@ func (x *Index) Search(ctx context.Context, queries []string, k int, exclude [][
 
 // SearchVectors is Search with the queries' vectors; vectors that are all zeros or not finite are errors.
 func (x *Index) SearchVectors(ctx context.Context, vectors [][]float32, k int, exclude [][]string) ([][]Hit, error) {
-	if x.graph == nil {
+	if x.kind == BM25 {
 		return nil, fmt.Errorf("a %s index has no vectors: search it with text", x.kind)
 	}
 	if err := x.checkSearch(len(vectors), k, exclude); err != nil {
 		return nil, err
 	}
 	return x.each(ctx, len(vectors), exclude, func(i int, exclude func(int) bool) ([]index.Hit, error) {
-		hits, err := x.graph.Search(vectors[i], k, x.efSearch, exclude)
+		hits, err := x.nearest(vectors[i], k, exclude)
 		if err != nil {
 			return nil, fmt.Errorf("vector %d: %w", i, err)
 		}
 		return hits, nil
 	})
+}
+
+func (x *Index) nearest(vector []float32, k int, exclude func(int) bool) ([]index.Hit, error) {
+	if x.flat != nil {
+		return x.flat.Search(vector, k, exclude)
+	}
+	return x.graph.Search(vector, k, x.efSearch, exclude)
 }
 
 func (x *Index) checkSearch(queries, k int, exclude [][]string) error {
@@ -240,16 +254,24 @@ func OpenIndex(ctx context.Context, spec Spec, cacheDir string, progress Progres
 		return nil, fmt.Errorf("the corpus has no %s to index", spec.Unit)
 	}
 	m := maker{spec: spec, units: units, cacheDir: cacheDir, progress: progress}
+	kinds := 0
+	for _, given := range []bool{spec.BM25 != nil, spec.HNSW != nil, spec.Flat} {
+		if given {
+			kinds++
+		}
+	}
 	switch {
-	case spec.BM25 != nil && spec.HNSW != nil, spec.BM25 == nil && spec.HNSW == nil:
-		return nil, errors.New("an index needs either bm25 or hnsw")
+	case kinds != 1:
+		return nil, errors.New("an index needs exactly one of bm25, hnsw and flat")
 	case spec.BM25 != nil:
 		if spec.Encoder != nil {
 			return nil, fmt.Errorf("a bm25 index takes no encoder, %q was given", spec.Encoder.Name())
 		}
 		return m.bm25(ctx)
 	case spec.Encoder == nil:
-		return nil, errors.New("an hnsw index needs an encoder")
+		return nil, errors.New("an index of vectors (hnsw or flat) needs an encoder")
+	case spec.Flat:
+		return m.flat(ctx)
 	case spec.EfSearch < 1:
 		return nil, fmt.Errorf("ef_search = %d, expected at least 1", spec.EfSearch)
 	}

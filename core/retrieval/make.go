@@ -103,6 +103,33 @@ func (m maker) hnsw(ctx context.Context) (*Index, error) {
 	return &Index{kind: HNSW, units: m.units, digest: hexOf(digest), graph: graph, encoder: fitted, efSearch: m.spec.EfSearch}, nil
 }
 
+func (m maker) flat(ctx context.Context) (*Index, error) {
+	encoderKey := fmt.Sprintf("encoder %s %s", m.spec.Encoder.Name(), m.spec.Encoder.Digest())
+	fitted, err := m.fit(ctx, encoderKey)
+	if err != nil {
+		return nil, err
+	}
+	digest := m.digest("flat metric=" + string(index.InnerProduct) + "\n" + encoderKey)
+	name := "flat-" + hexOf(digest)[:32] + ".forage"
+	build := func() (*index.Flat, error) {
+		vectors, err := m.encode(ctx, fitted)
+		if err != nil {
+			return nil, err
+		}
+		return index.NewFlat(vectors, index.InnerProduct, true)
+	}
+	vectors, err := artefact(ctx, m.cacheDir, name, build,
+		func(f *index.Flat, file *os.File) error { return f.Write(file, digest) }, index.OpenFlat)
+	if err != nil {
+		return nil, err
+	}
+	if vectors.Dimensions() != fitted.Dimensions() || vectors.Len() != m.units.Len() {
+		return nil, fmt.Errorf("the index artefact %s holds %d vectors of %d dimensions, the corpus has %d units and encoder %q gives %d: remove it from %s",
+			name, vectors.Len(), vectors.Dimensions(), m.units.Len(), fitted.Name(), fitted.Dimensions(), m.cacheDir)
+	}
+	return &Index{kind: Flat, units: m.units, digest: hexOf(digest), flat: vectors, encoder: fitted}, nil
+}
+
 const (
 	stateKind    = "encoder"
 	stateVersion = 1

@@ -209,6 +209,49 @@ func TestArtefactsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// TestFlatIsExact: a flat index finds what a search of the widest breadth finds, from its file too, and a unit without
+// a vector is never found.
+func TestFlatIsExact(t *testing.T) {
+	c, dir := animals(t), t.TempDir()
+	for _, unit := range []corpus.Level{corpus.DocumentLevel, corpus.SentenceLevel} {
+		graph := openIndex(t, Spec{Corpus: c, Unit: unit, HNSW: &index.HNSWParams{}, Encoder: hashed(t, 1024), EfSearch: 1000}, dir)
+		made := openIndex(t, Spec{Corpus: c, Unit: unit, Flat: true, Encoder: hashed(t, 1024)}, dir)
+		mapped := openIndex(t, Spec{Corpus: c, Unit: unit, Flat: true, Encoder: hashed(t, 1024)}, dir)
+		queries := []string{"cat mice", "owl night", "number3 number4"}
+		exclude := [][]string{{"cat"}, nil, nil}
+		want, err := graph.Search(t.Context(), queries, 5, exclude)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*Index{made, mapped} {
+			got, err := x.Search(t.Context(), queries, 5, exclude)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want {
+				if len(got[i]) != len(want[i]) {
+					t.Fatalf("%s: %d hits, expected %d", unit, len(got[i]), len(want[i]))
+				}
+				for j := range want[i] {
+					if got[i][j].Score != want[i][j].Score {
+						t.Errorf("%s, query %d: hit %d scores %v, expected %v", unit, i, j, got[i][j].Score, want[i][j].Score)
+					}
+				}
+			}
+			all, err := x.Search(t.Context(), []string{"cat"}, x.Len(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if unit == corpus.SentenceLevel && len(all[0]) != x.Len()-1 {
+				t.Errorf("%d of %d sentences are found, one of which has no word", len(all[0]), x.Len())
+			}
+		}
+		if made.Digest() != mapped.Digest() || made.Digest() == graph.Digest() || made.Kind() != Flat {
+			t.Errorf("digests %s, %s, %s", made.Digest(), mapped.Digest(), graph.Digest())
+		}
+	}
+}
+
 // lying is an encoder whose vectors are not as it says.
 type lying struct {
 	dimensions, given int
@@ -234,7 +277,8 @@ func TestOpenIndexRefuses(t *testing.T) {
 	openIndex(t, Spec{Corpus: c, HNSW: &index.HNSWParams{}, Encoder: lying{8, 8, 1}}, dir)
 	for want, spec := range map[string]Spec{
 		"needs a corpus":                            {BM25: &index.BM25Params{}},
-		"either bm25 or hnsw":                       {Corpus: c},
+		"exactly one of bm25":                       {Corpus: c},
+		"exactly one of":                            {Corpus: c, BM25: &index.BM25Params{}, Flat: true},
 		`takes no encoder, "lying"`:                 {Corpus: c, BM25: &index.BM25Params{}, Encoder: lying{8, 8, 1}},
 		"needs an encoder":                          {Corpus: c, HNSW: &index.HNSWParams{}},
 		`unknown unit "chapter"`:                    {Corpus: c, BM25: &index.BM25Params{}, Unit: "chapter"},

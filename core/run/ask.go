@@ -70,6 +70,9 @@ func Ask(ctx context.Context, o AskOptions) (answer episode.Episode, err error) 
 // openPolicy opens the indexes, the policy at a checkpoint (nil: as the run starts) and a supervisor for processes: what
 // it takes to run episodes without an attempt.
 func (r *runner) openPolicy(ctx context.Context, from *record.Checkpoint) error {
+	if err := supported(r.config); err != nil {
+		return err
+	}
 	r.resources = newResources(r.config, r.CacheDir, r.report)
 	for _, handle := range sorted(r.config.Indexes) {
 		if _, err := r.resources.index(ctx, handle); err != nil {

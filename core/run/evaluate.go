@@ -60,12 +60,6 @@ func (r *runner) evaluateDue(ctx context.Context) error {
 // evaluate asks the policy all questions of an evaluation.
 func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evaluated, error) {
 	none := evaluated{}
-	if e.AnswerWith != nil {
-		return none, fmt.Errorf("answers by another policy: %w", sdk.ErrNotSupported)
-	}
-	if e.Policy != "main" && e.Policy != "" {
-		return none, fmt.Errorf("evaluating policy %q: %w", e.Policy, sdk.ErrNotSupported)
-	}
 	data, err := r.resources.questions(ctx, e.Dataset, e.Tools)
 	if err != nil {
 		return none, err

@@ -137,15 +137,13 @@ func (r *resources) openCorpus(ctx context.Context, c *experiment.Corpus) (*corp
 		return w.Corpus()
 	case c.Builtin != "":
 		return nil, fmt.Errorf("there is no built-in corpus %q, only minihop", c.Builtin)
-	case c.Limit > 0:
-		return nil, fmt.Errorf("limit on a corpus: %w", sdk.ErrNotSupported)
 	}
 	var paths []string
 	for _, path := range c.Paths {
 		paths = append(paths, r.path(path))
 	}
 	return corpus.OpenAll(ctx, paths, corpus.Options{
-		CacheDir: filepath.Join(r.cacheDir, "corpora"),
+		CacheDir: filepath.Join(r.cacheDir, "corpora"), Limit: c.Limit,
 		Progress: func(done, total int64) { r.progress("reading "+c.Handle, int(done), int(total)) },
 	})
 }
@@ -176,9 +174,6 @@ func (r *resources) index(ctx context.Context, handle string) (opened, error) {
 }
 
 func (r *resources) openIndex(ctx context.Context, x *experiment.Index) (*retrieval.Index, error) {
-	if x.Flat != nil || x.Remote != nil {
-		return nil, fmt.Errorf("only hnsw and bm25 indexes are supported by this version: %w", sdk.ErrNotSupported)
-	}
 	docs, err := r.corpus(ctx, x.Corpus)
 	if err != nil {
 		return nil, err
@@ -191,13 +186,12 @@ func (r *resources) openIndex(ctx context.Context, x *experiment.Index) (*retrie
 			spec.BM25.Words, spec.BM25.Stop = encoder.BlankWords, minihop.StopWords()
 		}
 	}
-	if x.HNSW != nil {
-		spec.HNSW = &index.HNSWParams{M: x.HNSW.M, EfConstruction: x.HNSW.EfConstruction, Seed: uint64(x.HNSW.Seed)}
-		spec.EfSearch = x.HNSW.EfSearch
-		e := x.Encoder
-		if e.Kind != "hashed" {
-			return nil, fmt.Errorf("%s: encoder kind %q: only hashed encoders are supported by this version: %w", at(e.Handle, e.Range), e.Kind, sdk.ErrNotSupported)
-		}
+	if h := x.HNSW; h != nil {
+		spec.HNSW = &index.HNSWParams{M: h.M, EfConstruction: h.EfConstruction, Seed: uint64(h.Seed)}
+		spec.EfSearch = h.EfSearch
+	}
+	spec.Flat = x.Flat != nil
+	if e := x.Encoder; e != nil {
 		options := encoder.HashedOptions{Dimensions: e.Dimensions, TitleWeight: e.TitleWeight}
 		if builtin {
 			options.Words, options.Stop = encoder.BlankWords, minihop.StopWords()

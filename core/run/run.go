@@ -160,6 +160,9 @@ func (r *runner) steps() (n int) {
 
 // open reads everything, compares it with what an earlier attempt saw, and starts the attempt with its processes.
 func (r *runner) open(ctx context.Context) error {
+	if err := supported(r.config); err != nil {
+		return err
+	}
 	r.resources = newResources(r.config, r.CacheDir, r.report)
 	for _, handle := range sorted(r.config.Indexes) {
 		if _, err := r.resources.index(ctx, handle); err != nil {
@@ -167,9 +170,6 @@ func (r *runner) open(ctx context.Context) error {
 		}
 	}
 	for _, s := range r.config.Stages {
-		if len(s.Produce) > 0 || len(s.Annotations) > 0 {
-			return fmt.Errorf("stage %q: stages that produce or use artefacts: %w", s.Name, sdk.ErrNotSupported)
-		}
 		if s.Train != nil {
 			if _, err := r.resources.questions(ctx, s.Train, r.config.Tools); err != nil {
 				return err
@@ -262,9 +262,6 @@ func (r *runner) main() (*experiment.Policy, error) {
 	p, ok := r.config.Policies["main"]
 	if !ok {
 		return nil, fmt.Errorf(`the run has no policy "main"; set policies = { main = policy.… }`)
-	}
-	if p.Endpoint != nil || p.LoRA != nil {
-		return nil, fmt.Errorf("%s: endpoints and low-rank adapters: %w", at(p.Handle, p.Range), sdk.ErrNotSupported)
 	}
 	return p, nil
 }

@@ -58,9 +58,6 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	index := r.state.Stage
 	s := &stage{run: r, config: r.config.Stages[index], key: rng.New(uint64(r.config.Seed), uint64(index))}
 	var err error
-	if s.config.Policy != "main" && s.config.Policy != "" {
-		return nil, fmt.Errorf("training policy %q: only main can be trained: %w", s.config.Policy, sdk.ErrNotSupported)
-	}
 	if s.agent, err = agent(s.config.Agent, r.tools.descriptions()); err != nil {
 		return nil, err
 	}

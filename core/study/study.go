@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/forage-rl/forage/core/host"
@@ -249,4 +250,15 @@ func (x *execution) execute(ctx context.Context, r plan.Run) error {
 	}
 	x.mu.Unlock()
 	return x.note(event)
+}
+
+// Unsupported lists what the runs of a plan ask for that this version does not carry out. The plan may be nil.
+func Unsupported(p *plan.Plan) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	if p != nil {
+		for _, r := range p.Runs {
+			diags = append(diags, run.Unsupported(r.Config)...)
+		}
+	}
+	return diags
 }

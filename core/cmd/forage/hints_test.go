@@ -9,7 +9,7 @@ import (
 func TestNotSupported(t *testing.T) {
 	for name, change := range map[string][2]string{
 		"protocol \"json\"":               {`protocol "tags"`, `protocol "json"`},
-		"only hnsw and bm25 indexes":      {"hnsw {}", "flat {}"},
+		"indexes in a database are not":   {"hnsw {}", "remote \"pgvector\" {}"},
 		"several datasets are not":        {"train    = dataset.train", "train    = dataset.both"},
 		"stage.main: stages that produce": {"steps     = var.steps", "produce   = [\"x\"]\n    steps     = var.steps"},
 	} {

@@ -101,7 +101,7 @@ func (a *app) plan(s *opened, f *studyFlags) (*plan.Plan, error) {
 		return nil, err
 	}
 	p, diags := plan.Make(s.Study, ablation)
-	diags = experiment.Tidy(append(diags, unsupported(p)...))
+	diags = experiment.Tidy(append(diags, study.Unsupported(p)...))
 	if err := a.diagnose(s.Study, diags); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ PATH is a folder with a main.hcl, or a single file. No data is read.`,
 				for _, name := range s.Targets() {
 					if ablation, _ := s.Ablation(name); ablation != nil {
 						made, _ := plan.Make(s, ablation)
-						diags = append(diags, unsupported(made)...)
+						diags = append(diags, study.Unsupported(made)...)
 					}
 				}
 				diags = experiment.Tidy(diags)

@@ -47,6 +47,7 @@ type builder struct {
 	out *mapped.Writer
 	// files are the names that places refer to.
 	files []string
+	limit int // of documents; 0: none
 
 	ids, titles blob
 	keyed       []bool // the document is named by its title

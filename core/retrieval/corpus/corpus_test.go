@@ -295,6 +295,28 @@ func TestParquetQuestions(t *testing.T) {
 	}
 }
 
+// TestLimit keeps the first documents, in memory and in the cache, and does not confuse the two sizes.
+func TestLimit(t *testing.T) {
+	var b strings.Builder
+	for i := range 9 {
+		fmt.Fprintf(&b, `{"id":"d%d","text":"Text %d."}`+"\n", i, i)
+	}
+	path := write(t, t.TempDir(), "a.jsonl", b.String())
+	cache := t.TempDir()
+	for _, options := range []Options{{Limit: 4}, {Limit: 4, CacheDir: cache, MapFrom: 1}} {
+		c := open(t, path, options)
+		if got := units(t, c, DocumentLevel); len(got) != 4 || got[3].ID != "d3" {
+			t.Errorf("got %v", got)
+		}
+	}
+	if c := open(t, path, Options{CacheDir: cache, MapFrom: 1}); c.Len() != 9 {
+		t.Errorf("without a limit %d documents", c.Len())
+	}
+	if _, err := Open(t.Context(), path, Options{Limit: 10}); err == nil || !strings.Contains(err.Error(), "holds 9 documents") {
+		t.Errorf("more than there are: %v", err)
+	}
+}
+
 func TestMappedCorpusEqualsParsed(t *testing.T) {
 	var b strings.Builder
 	for i := range 500 {

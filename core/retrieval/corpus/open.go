@@ -29,6 +29,8 @@ type Options struct {
 	CacheDir string
 	// MapFrom overrides the size in bytes from which CacheDir is used; 0 means 16 MiB.
 	MapFrom int64
+	// Limit keeps the first documents; 0 means all. Fewer in the sources are an error.
+	Limit int
 	// Progress, if not nil, is told after each source file how many bytes of all have been read.
 	Progress func(done, total int64)
 }
@@ -59,16 +61,16 @@ func OpenAll(ctx context.Context, paths []string, options Options) (*Corpus, err
 		return nil, errors.New("open the corpus: no path given")
 	}
 	if options.CacheDir == "" || total < cmp.Or(options.MapFrom, mapFrom) {
-		return parseToMemory(ctx, files, total, options.Progress)
+		return parseToMemory(ctx, files, total, options)
 	}
-	digest, err := digestOf(ctx, files, options.CacheDir)
+	digest, err := digestOf(ctx, files, options)
 	if err != nil {
 		return nil, err
 	}
 	name := "corpus-" + digest[:32] + ".forage"
 	build := func(file *os.File) error {
 		b := newBuilder(file)
-		if err := b.readAll(ctx, files, total, options.Progress); err != nil {
+		if err := b.readAll(ctx, files, total, options); err != nil {
 			return err
 		}
 		return b.finish()
@@ -92,28 +94,37 @@ func OpenAll(ctx context.Context, paths []string, options Options) (*Corpus, err
 	}
 }
 
-func parseToMemory(ctx context.Context, files []string, total int64, progress func(done, total int64)) (*Corpus, error) {
+func parseToMemory(ctx context.Context, files []string, total int64, options Options) (*Corpus, error) {
 	var buffer mapped.Buffer
 	b := newBuilder(&buffer)
-	if err := b.readAll(ctx, files, total, progress); err != nil {
+	if err := b.readAll(ctx, files, total, options); err != nil {
 		return nil, err
 	}
 	return b.inMemory(&buffer)
 }
 
-func (b *builder) readAll(ctx context.Context, files []string, total int64, progress func(done, total int64)) error {
+// errFull ends the reading at the limit.
+var errFull = errors.New("the limit of documents is reached")
+
+func (b *builder) readAll(ctx context.Context, files []string, total int64, options Options) error {
+	b.limit = options.Limit
 	var done int64
 	for _, file := range files {
-		if err := b.readFile(ctx, file); err != nil {
+		if err := b.readFile(ctx, file); errors.Is(err, errFull) {
+			break
+		} else if err != nil {
 			return err
 		}
-		if info, err := os.Stat(file); err == nil && progress != nil {
+		if info, err := os.Stat(file); err == nil && options.Progress != nil {
 			done += info.Size()
-			progress(done, total)
+			options.Progress(done, total)
 		}
 	}
 	if len(b.keyed) == 0 {
 		return fmt.Errorf("%s: no document found", files[0])
+	}
+	if len(b.keyed) < b.limit {
+		return fmt.Errorf("limit is %d, but %s holds %d documents; lower the limit", b.limit, strings.Join(files, ", "), len(b.keyed))
 	}
 	return nil
 }
@@ -170,11 +181,14 @@ func isSource(path string) bool {
 }
 
 // digestOf gives the SHA-256 of the sources and of all that decides how they are read.
-func digestOf(ctx context.Context, files []string, cacheDir string) (string, error) {
+func digestOf(ctx context.Context, files []string, options Options) (string, error) {
 	all := sha256.New()
 	fmt.Fprintf(all, "corpus %d splitter %d\n", fileVersion, splitterVersion)
+	if options.Limit > 0 {
+		fmt.Fprintf(all, "limit %d\n", options.Limit)
+	}
 	for _, file := range files {
-		sum, err := digestFile(ctx, file, cacheDir)
+		sum, err := digestFile(ctx, file, options.CacheDir)
 		if err != nil {
 			return "", err
 		}

@@ -92,6 +92,9 @@ func (b *builder) addRecord(data []byte, line int) error {
 		return fmt.Errorf("%s: %w", b.here(line), err)
 	}
 	for _, d := range documents {
+		if b.limit > 0 && len(b.keyed) >= b.limit {
+			return errFull
+		}
 		if err := b.add(d, place{uint32(len(b.files) - 1), uint32(line)}); err != nil {
 			return fmt.Errorf("%s: %w", b.here(line), err)
 		}

@@ -83,7 +83,7 @@ func TestImportOfCoderGraph(t *testing.T) {
 			t.Fatalf("unit %d has key %d", i, key)
 		}
 	}
-	flat, err := NewFlat(points, Cosine)
+	flat, err := NewFlat(points, Cosine, false)
 	if err != nil {
 		t.Fatal(err)
 	}

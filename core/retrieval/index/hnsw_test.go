@@ -70,7 +70,7 @@ func TestHNSWRecall(t *testing.T) {
 		n = 3000
 	}
 	points, queries := mixture(n, 128, 32, 200, 1)
-	flat, err := NewFlat(points, InnerProduct)
+	flat, err := NewFlat(points, InnerProduct, false)
 	if err != nil {
 		t.Fatal(err)
 	}

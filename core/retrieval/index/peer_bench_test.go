@@ -49,7 +49,7 @@ func BenchmarkHNSWAgainstHnswlib(b *testing.B) {
 func comparePeer(b *testing.B, driver, dir string, n, dimensions, latent int) {
 	const m, efConstruction, k, wanted = 16, 100, 10, .99
 	points, queries := mixture(n, dimensions, latent, 1000, 1)
-	flat, err := NewFlat(points, InnerProduct)
+	flat, err := NewFlat(points, InnerProduct, false)
 	if err != nil {
 		b.Fatal(err)
 	}

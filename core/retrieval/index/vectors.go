@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 
 	"github.com/forage-rl/forage/core/retrieval/internal/mapped"
 )
@@ -188,28 +187,6 @@ func (s *vectorSet) exact(query []float32, k int, exclude func(unit int) bool) [
 	}
 	flush()
 	return best.sorted()
-}
-
-// Flat finds vectors by comparing with all of them: exact, and the measure for [HNSW].
-type Flat struct{ set *vectorSet }
-
-// NewFlat copies the vectors. Vectors that are all zeros or not finite are refused.
-func NewFlat(vectors Matrix, metric Metric) (*Flat, error) {
-	set, err := newVectorSet(vectors, metric, false)
-	if err != nil {
-		return nil, err
-	}
-	return &Flat{set}, nil
-}
-
-// Search gives the k best vectors, best first, without those for which exclude (which may be nil) returns true.
-func (f *Flat) Search(query []float32, k int, exclude func(unit int) bool) ([]Hit, error) {
-	defer runtime.KeepAlive(f.set)
-	q, err := f.set.query(query, nil)
-	if err != nil || k <= 0 {
-		return nil, err
-	}
-	return f.set.exact(q, k, exclude), nil
 }
 
 // maxLength keeps inner products of float32 from overflowing.
