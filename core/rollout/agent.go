@@ -85,7 +85,7 @@ type TurnTokens struct{ First, Next, Last int }
 const (
 	OnBudgetClose     = "close"      // one more turn without tools, announced by the closing text if there is one
 	OnBudgetLimitText = "limit_text" // the call is answered by the limit text, then one more turn
-	OnBudgetStop      = "stop"       // the call ends the episode
+	OnBudgetStop      = "stop"       // the call ends the episode; under protocol fields the last call within the budget
 )
 
 // Agent is how a policy is asked and what it may do.
@@ -112,6 +112,7 @@ type Agent struct {
 	TurnTokens  TurnTokens
 	// MaxResponseTokens bounds all tokens after the prompt, MaxObservationTokens each observation (cut at its end),
 	// MaxPromptTokens the prompt (longer is an error); 0 means no bound.
+	// Under protocol fields max_response_tokens bounds each turn, max_prompt_tokens also what is shown of the history.
 	MaxResponseTokens    int
 	MaxObservationTokens int
 	MaxPromptTokens      int
@@ -143,6 +144,9 @@ func (a *Agent) Check() error {
 	}
 	if a.Closing != nil && a.OnBudget != OnBudgetClose {
 		bad("a closing text is for on_budget = %q, not %q", OnBudgetClose, a.OnBudget)
+	}
+	if a.Closing != nil && a.anew() {
+		bad("a closing text has no place under protocol fields, whose prompt is rendered anew each turn: let user say it")
 	}
 	if len(a.Tools) > 0 && a.Observation == nil {
 		bad("an agent with tools needs an observation text")

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,9 +41,10 @@ type live struct {
 	job     Job
 	ep      *Episode
 	text    *segmenter
-	slot    int64
-	turns   int // turns that did not end the episode
-	fresh   int // turns sampled by this job
+	slot    int64 // of the sampler
+	stride  int64 // to its next slot
+	turns   int   // turns that did not end the episode
+	fresh   int   // turns sampled by this job
 	closing bool
 	done    bool
 }
@@ -54,8 +54,10 @@ type live struct {
 func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
 	lives := make([]*live, len(jobs))
 	defer func() {
-		for i := range lives {
-			e.Sampler.Release(int64(i))
+		for _, l := range lives {
+			if l != nil {
+				e.Sampler.Release(l.slot)
+			}
 		}
 	}()
 	for i, job := range jobs {
@@ -66,7 +68,7 @@ func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rollout: episode %s of question %s: %w", job.ID, job.Question.ID, err)
 		}
-		l.slot = int64(i)
+		l.slot, l.stride = int64(i), int64(len(jobs))
 		lives[i] = l
 	}
 	if err := e.firstSearches(ctx, lives); err != nil {
@@ -96,13 +98,15 @@ func (e *Engine) start(job Job) (*live, error) {
 	}
 	l := &live{job: job}
 	if job.From != nil {
-		ep, err := branch(job.From, job.AfterTurn)
+		ep, err := branch(job.From, job.AfterTurn, job.Agent.anew())
 		if err != nil {
 			return nil, err
 		}
 		l.ep = ep
-		l.turns = len(ep.Turns)
+		l.turns = counted(ep.Turns)
 		l.closing = closed(job.Agent, ep.Turns)
+	} else if job.Agent.anew() {
+		l.ep = &Episode{}
 	} else {
 		ep, err := e.Prompt(job.Question, job.Agent)
 		if err != nil {
@@ -112,69 +116,53 @@ func (e *Engine) start(job Job) (*live, error) {
 	}
 	l.ep.ID, l.ep.QuestionID, l.ep.Key, l.ep.Origin = job.ID, job.Question.ID, job.Key, episode.OriginPolicy
 	l.closing = l.closing || job.NoTools
-	l.text = newSegmenter(e.Tokenizer, l.ep)
+	if job.Agent.anew() && job.Agent.OnBudget == OnBudgetStop && job.Agent.exhausted(l.turns, searches(l.ep.Turns)) {
+		l.end(episode.StopBudget)
+	}
+	if !job.Agent.anew() {
+		l.text = newSegmenter(e.Tokenizer, l.ep)
+	}
 	return l, nil
+}
+
+// newTurn gives an episode whose agent renders its prompt anew the prompt of its next turn. Without room for it the
+// episode ends.
+func (e *Engine) newTurn(l *live) error {
+	agent := l.job.Agent
+	limit := e.Sampler.MaxContext() - 1
+	if agent.MaxPromptTokens > 0 {
+		limit = min(limit, agent.MaxPromptTokens)
+	}
+	tokens, ok, err := e.historyPrompt(l.job.Question, agent, l.ep.Turns, l.closing, limit)
+	if err != nil {
+		return err
+	}
+	if !ok && len(l.ep.Turns) == 0 {
+		return fmt.Errorf("the prompt has %d tokens, it may have %d", len(tokens), limit)
+	}
+	l.text = newSequence(e.Tokenizer, l.ep, tokens)
+	if !ok {
+		l.end(episode.StopLength)
+	}
+	return nil
 }
 
 // Prompt makes an episode that holds only its prompt.
 func (e *Engine) Prompt(q episode.Question, agent *Agent) (*Episode, error) {
-	vars := promptVars(q, agent)
-	var messages []Message
-	for _, part := range []struct {
-		role     string
-		template Template
-	}{{"system", agent.System}, {"user", agent.User}} {
-		if part.template == nil {
-			continue
-		}
-		pieces, err := part.template.Render(vars)
-		if err != nil {
-			return nil, fmt.Errorf("%s text: %w", part.role, err)
-		}
-		messages = append(messages, Message{part.role, neutralise(pieces, e.controls(agent))})
-	}
-	var pieces []Piece
-	if agent.ChatTemplate {
-		var err error
-		if pieces, err = e.Tokenizer.RenderChat(messages); err != nil {
-			return nil, fmt.Errorf("chat template: %w", err)
-		}
-	} else {
-		for _, m := range messages {
-			pieces = append(pieces, m.Content...)
-		}
-	}
-	tokens := e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(agent)))
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("the prompt is empty")
+	tokens, err := e.prompt(q, agent, nil, 0, false)
+	if err != nil {
+		return nil, err
 	}
 	if agent.MaxPromptTokens > 0 && len(tokens) > agent.MaxPromptTokens {
-		return nil, fmt.Errorf("the prompt has %d tokens, max_prompt_tokens is %d", len(tokens), agent.MaxPromptTokens)
+		return nil, tooLong(len(tokens), agent)
 	}
-	ep := &Episode{Tokens: [][]int32{tokens}, LogProbs: [][]float32{make([]float32, len(tokens))}}
-	ep.Sequences = []episode.Sequence{{PromptLength: len(tokens), Length: len(tokens)}}
+	ep := &Episode{}
+	newSequence(e.Tokenizer, ep, tokens)
 	return ep, nil
 }
 
 func (e *Engine) controls(agent *Agent) []string {
 	return append(agent.Protocol.Controls(), e.Tokenizer.SpecialTokens()...)
-}
-
-// promptVars is what system and user texts see. hits and turns are the history, which a prompt that is rendered once
-// does not have.
-func promptVars(q episode.Question, agent *Agent) map[string]any {
-	tools := make([]any, len(agent.Descriptions))
-	for i, t := range agent.Descriptions {
-		arguments := make([]any, len(t.Arguments))
-		for j, a := range t.Arguments {
-			arguments[j] = map[string]any{"name": a.Name, "type": a.Type, "description": a.Description, "required": a.Required}
-		}
-		tools[i] = map[string]any{"name": t.Name, "description": t.Description, "arguments": arguments}
-	}
-	return map[string]any{
-		"question": questionVars(q), "tools": tools, "hits": []any{}, "turns": []any{},
-		"max_turns": agent.MaxTurns, "max_searches": agent.MaxSearches,
-	}
 }
 
 func questionVars(q episode.Question) map[string]any {
@@ -185,26 +173,19 @@ func questionVars(q episode.Question) map[string]any {
 	return map[string]any{"id": q.ID, "text": q.Text, "type": q.Type, "hops": q.Hops, "metadata": metadata}
 }
 
-// turnVars is what observation, invalid, limit and closing texts see. number counts turns from 1; turns_left and searches_left
-// are 0 where there is no bound.
-func turnVars(l *live, number int, turn *episode.Turn, hits []episode.Hit) map[string]any {
-	list := make([]any, len(hits))
-	for i, h := range hits {
-		list[i] = map[string]any{
-			"title": h.Title, "text": h.Text, "document_id": h.DocumentID, "paragraph_id": h.ParagraphID,
-			"sentence_id": h.SentenceID, "score": h.Score,
-		}
-	}
-	arguments, err := json.Marshal(turn.Arguments)
-	if err != nil || turn.Arguments == nil {
-		arguments = []byte("{}")
-	}
-	agent, done := l.job.Agent, searches(l.ep.Turns)
+// turnVars is what observation, invalid, limit and closing texts see. done and called are the turns that the policy
+// has written and the calls that were carried out; number counts turns from 1; turns_left and searches_left are 0
+// where there is no bound.
+func turnVars(q episode.Question, agent *Agent, done, called, number int, turn *episode.Turn, hits []episode.Hit) map[string]any {
 	return map[string]any{
-		"question": questionVars(l.job.Question), "hits": list, "tool": turn.Tool, "query": turn.Query(),
-		"arguments": string(arguments), "error": turn.Error, "turn": number, "searches": done,
-		"turns_left": max(0, agent.MaxTurns-l.turns), "searches_left": max(0, agent.MaxSearches-done),
+		"question": questionVars(q), "hits": hitVars(hits), "tool": turn.Tool, "query": turn.Query(),
+		"arguments": argumentsText(turn), "error": turn.Error, "turn": number, "searches": called,
+		"turns_left": max(0, agent.MaxTurns-done), "searches_left": max(0, agent.MaxSearches-called),
 	}
+}
+
+func (l *live) vars(number int, turn *episode.Turn, hits []episode.Hit) map[string]any {
+	return turnVars(l.job.Question, l.job.Agent, l.turns, searches(l.ep.Turns), number, turn, hits)
 }
 
 // exhausted says whether the budget leaves no further call.
@@ -215,7 +196,7 @@ func (a *Agent) exhausted(turns, searches int) bool {
 // closed says whether the turns leave only the closing one.
 func closed(a *Agent, turns []episode.Turn) bool {
 	if a.OnBudget == OnBudgetClose {
-		return a.exhausted(len(turns), searches(turns))
+		return a.exhausted(counted(turns), searches(turns))
 	}
 	for _, t := range turns {
 		if t.Action == episode.ActionCall && !t.Executed && t.Error == "" {
@@ -238,8 +219,11 @@ func searches(turns []episode.Turn) (n int) {
 func (e *Engine) firstSearches(ctx context.Context, lives []*live) error {
 	var calls []*call
 	for _, l := range lives {
-		if l.job.Agent.FirstSearch && l.job.From == nil && !l.job.NoTools {
-			at := episode.Span{Start: l.ep.Sequences[0].Length, End: l.ep.Sequences[0].Length}
+		if l.job.Agent.FirstSearch && len(l.ep.Turns) == 0 && !l.job.NoTools {
+			at := episode.Span{}
+			if l.text != nil {
+				at = episode.Span{Start: l.text.length(), End: l.text.length()}
+			}
 			l.ep.Turns = append(l.ep.Turns, episode.Turn{
 				Span: at, ActionSpan: at, Action: episode.ActionCall, Tool: l.job.Agent.Tool,
 				Arguments: map[string]any{"query": l.job.Question.Text},
@@ -255,15 +239,25 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 	var rows []Row
 	var writing []*live
 	for _, l := range active {
+		if l.job.Agent.anew() {
+			if err := e.newTurn(l); err != nil {
+				return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
+			}
+			// What the sampler holds belongs to the prompt of the turn before.
+			e.Sampler.Release(l.slot)
+			l.slot += l.stride
+		}
 		bound, ok := e.bound(l)
 		if !ok {
-			l.end(episode.StopLength)
+			if !l.done {
+				l.end(episode.StopLength)
+			}
 			continue
 		}
 		decode, text, seen := e.Tokenizer.Decoder(), "", 0
 		protocol := l.job.Agent.Protocol
 		rows = append(rows, Row{
-			ID: l.slot, Tokens: l.ep.Tokens[0], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))),
+			ID: l.slot, Tokens: l.ep.Tokens[l.text.sequence], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))),
 			Stop: func(tokens []int32) bool {
 				from := len(text)
 				for ; seen < len(tokens); seen++ {
@@ -304,16 +298,19 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 
 // bound is how many tokens the next turn may have; false when there is no room for any.
 func (e *Engine) bound(l *live) (int, bool) {
-	agent, length := l.job.Agent, len(l.ep.Tokens[0])
+	if l.done {
+		return 0, false
+	}
+	agent, length := l.job.Agent, l.text.length()
 	bound := agent.TurnTokens.Next
 	switch {
 	case l.closing:
 		bound = agent.TurnTokens.Last
-	case len(l.ep.Turns) == 0:
+	case counted(l.ep.Turns) == 0:
 		bound = agent.TurnTokens.First
 	}
 	if agent.MaxResponseTokens > 0 {
-		bound = min(bound, agent.MaxResponseTokens-(length-l.ep.Sequences[0].PromptLength))
+		bound = min(bound, agent.MaxResponseTokens-(length-l.ep.Sequences[l.text.sequence].PromptLength))
 	}
 	bound = min(bound, e.Sampler.MaxContext()-length)
 	return bound, bound > 0
@@ -340,8 +337,10 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 
 	switch action.Kind {
 	case episode.ActionAnswer:
-		turn.Executed = true
-		l.ep.Answer = &action.Answer
+		turn.Executed, turn.Tool, turn.Arguments = true, action.Tool, action.Arguments
+		if !action.Silent {
+			l.ep.Answer = &action.Answer
+		}
 		l.end(episode.StopAnswered)
 		return nil, nil
 	case episode.ActionCall:
@@ -349,6 +348,9 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 		turn.Tool = action.Tool
 		if turn.Tool == "" {
 			turn.Tool = agent.Tool
+		}
+		if fields, ok := agent.Protocol.(*Fields); ok {
+			turn.Tool = fields.tool(turn.Tool, agent.Tools)
 		}
 		return e.allow(l, &turn)
 	}
@@ -368,6 +370,9 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 		l.turns++
 		if err := e.notice(l, &turn, agent.Invalid, nil); err != nil {
 			return nil, fmt.Errorf("invalid text: %w", err)
+		}
+		if agent.anew() {
+			turn.Error = turn.Observation
 		}
 		if agent.exhausted(l.turns, 0) {
 			l.closing = true
@@ -418,15 +423,22 @@ func (e *Engine) allow(l *live, turn *episode.Turn) (*call, error) {
 // them itself.
 func (e *Engine) notice(l *live, turn *episode.Turn, template Template, wrap func([]Piece) []Piece) error {
 	mark := ""
+	if l.job.Agent.anew() {
+		wrap = nil // a part of the next prompt
+	}
 	if wrap != nil {
 		mark = strings.TrimSpace(wrap(nil)[0].Text)
 	}
-	pieces, err := template.Render(turnVars(l, len(l.ep.Turns)+1, turn, nil))
+	pieces, err := template.Render(l.vars(len(l.ep.Turns)+1, turn, nil))
 	if err != nil {
 		return err
 	}
 	if wrap != nil && !strings.Contains(joined(pieces), mark) {
 		pieces = wrap(trimPieces(pieces))
+	}
+	if l.job.Agent.anew() {
+		turn.Observation = e.cutObservation(l.job.Agent, pieces)
+		return nil
 	}
 	tokens := e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(l.job.Agent)))
 	turn.ObservationSpan = l.text.append(episode.Notice, tokens, nil)
@@ -440,9 +452,13 @@ func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode
 	pieces := []Piece{{Text: failure}}
 	if failure == "" {
 		var err error
-		if pieces, err = agent.Observation.Render(turnVars(l, number, turn, hits)); err != nil {
+		if pieces, err = agent.Observation.Render(l.vars(number, turn, hits)); err != nil {
 			return fmt.Errorf("observation text: %w", err)
 		}
+	}
+	if agent.anew() {
+		turn.Hits, turn.Observation = hits, e.cutObservation(agent, pieces)
+		return nil
 	}
 	pieces = neutralise(agent.Protocol.Wrap(trimPieces(pieces)), e.controls(agent))
 	tokens := e.Tokenizer.EncodePieces(pieces)
@@ -452,7 +468,7 @@ func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode
 	turn.Hits = hits
 	turn.ObservationSpan = l.text.append(episode.Observation, tokens, nil)
 	turn.Observation = l.text.last()
-	if len(l.ep.Tokens[0]) >= e.Sampler.MaxContext() {
+	if l.text.length() >= e.Sampler.MaxContext() {
 		l.end(episode.StopLength)
 	}
 	return nil
@@ -461,7 +477,13 @@ func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode
 // closeAfter leaves only the closing turn when the call of turn, which has been observed, used the budget up.
 func (e *Engine) closeAfter(l *live, number int, turn *episode.Turn) error {
 	agent := l.job.Agent
-	if agent.OnBudget != OnBudgetClose || !agent.exhausted(l.turns, searches(l.ep.Turns)) {
+	if !agent.exhausted(l.turns, searches(l.ep.Turns)) {
+		return nil
+	}
+	if agent.anew() && agent.OnBudget == OnBudgetStop {
+		l.end(episode.StopBudget) // nobody reads what the last call found
+	}
+	if agent.OnBudget != OnBudgetClose {
 		return nil
 	}
 	l.closing = true
@@ -475,14 +497,14 @@ func (e *Engine) announceClosing(l *live, number int, turn *episode.Turn) error 
 	if agent.Closing == nil || l.done {
 		return nil
 	}
-	pieces, err := agent.Closing.Render(turnVars(l, number, turn, turn.Hits))
+	pieces, err := agent.Closing.Render(l.vars(number, turn, turn.Hits))
 	if err != nil {
 		return fmt.Errorf("closing text: %w", err)
 	}
 	span := l.text.append(episode.Notice, e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(agent))), nil)
 	turn.ObservationSpan.End = span.End
 	turn.Observation += l.text.last()
-	if len(l.ep.Tokens[0]) >= e.Sampler.MaxContext() {
+	if l.text.length() >= e.Sampler.MaxContext() {
 		l.end(episode.StopLength)
 	}
 	return nil

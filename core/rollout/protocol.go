@@ -19,6 +19,8 @@ type Action struct {
 	Start, End int
 	// Ends is true when the protocol ends the episode here, whatever the kind.
 	Ends bool
+	// Silent is true when the action ends the episode without giving an answer, although its kind is answer.
+	Silent bool
 }
 
 // Protocol is the language in which a policy acts.

@@ -8,39 +8,49 @@ import (
 	"github.com/forage-rl/forage/core/sdk/episode"
 )
 
-// segmenter appends segments to an episode's one growing sequence and gives each the text that its tokens complete,
-// so that the texts joined are the decoded sequence.
+// segmenter appends segments to an episode's last sequence and gives each the text that its tokens complete, so that
+// the texts joined are the decoded sequence.
 type segmenter struct {
-	ep     *Episode
-	decode func(int32) string
+	ep       *Episode
+	sequence int
+	decode   func(int32) string
 }
 
+// newSegmenter goes on with the last sequence of an episode, whose texts it makes again.
 func newSegmenter(tok Tokenizer, ep *Episode) *segmenter {
-	s := &segmenter{ep: ep, decode: tok.Decoder()}
-	seq := &ep.Sequences[0]
+	s := &segmenter{ep: ep, sequence: len(ep.Sequences) - 1, decode: tok.Decoder()}
+	seq, tokens := &ep.Sequences[s.sequence], ep.Tokens[s.sequence]
 	seq.Prompt = ""
-	for _, id := range ep.Tokens[0][:seq.PromptLength] {
+	for _, id := range tokens[:seq.PromptLength] {
 		seq.Prompt += s.decode(id)
 	}
 	for i := range seq.Segments {
 		seg := &seq.Segments[i]
 		seg.Text = ""
-		for _, id := range ep.Tokens[0][seg.Start:seg.End] {
+		for _, id := range tokens[seg.Start:seg.End] {
 			seg.Text += s.decode(id)
 		}
 	}
 	return s
 }
 
+// newSequence adds a sequence to an episode that holds only its prompt.
+func newSequence(tok Tokenizer, ep *Episode, prompt []int32) *segmenter {
+	ep.Tokens = append(ep.Tokens, prompt)
+	ep.LogProbs = append(ep.LogProbs, make([]float32, len(prompt)))
+	ep.Sequences = append(ep.Sequences, episode.Sequence{PromptLength: len(prompt), Length: len(prompt)})
+	return newSegmenter(tok, ep)
+}
+
 // append adds tokens of one kind; logProbs is nil for tokens that no policy wrote.
 func (s *segmenter) append(kind episode.SegmentKind, tokens []int32, logProbs []float32) episode.Span {
-	seq := &s.ep.Sequences[0]
+	seq := &s.ep.Sequences[s.sequence]
 	span := episode.Span{Start: seq.Length, End: seq.Length + len(tokens)}
 	if logProbs == nil {
 		logProbs = make([]float32, len(tokens))
 	}
-	s.ep.Tokens[0] = append(s.ep.Tokens[0], tokens...)
-	s.ep.LogProbs[0] = append(s.ep.LogProbs[0], logProbs...)
+	s.ep.Tokens[s.sequence] = append(s.ep.Tokens[s.sequence], tokens...)
+	s.ep.LogProbs[s.sequence] = append(s.ep.LogProbs[s.sequence], logProbs...)
 	var text strings.Builder
 	for _, id := range tokens {
 		text.WriteString(s.decode(id))
@@ -52,42 +62,61 @@ func (s *segmenter) append(kind episode.SegmentKind, tokens []int32, logProbs []
 
 // last is the text of the last segment.
 func (s *segmenter) last() string {
-	segments := s.ep.Sequences[0].Segments
+	segments := s.ep.Sequences[s.sequence].Segments
 	return segments[len(segments)-1].Text
 }
 
-// branch copies an episode up to and including turn afterTurn with its observation.
-func branch(from *Episode, afterTurn int) (*Episode, error) {
-	if len(from.Sequences) != 1 {
-		return nil, fmt.Errorf("episode %s has %d sequences; only an episode of one growing dialogue can be continued", from.ID, len(from.Sequences))
-	}
+// length is the number of tokens of the sequence.
+func (s *segmenter) length() int { return len(s.ep.Tokens[s.sequence]) }
+
+// branch copies an episode up to and including turn afterTurn with its observation. An agent that renders its prompt
+// anew goes on from the turns of any episode, and takes over the sequences that they stand in; other agents need one
+// growing dialogue.
+func branch(from *Episode, afterTurn int, anew bool) (*Episode, error) {
 	if afterTurn < -1 || afterTurn >= len(from.Turns) {
 		return nil, fmt.Errorf("episode %s has turns 0 to %d, cannot continue after turn %d", from.ID, len(from.Turns)-1, afterTurn)
 	}
-	seq := from.Sequences[0]
-	length := seq.PromptLength
-	for _, t := range from.Turns[:afterTurn+1] {
-		length = max(length, t.Span.End, t.ObservationSpan.End)
+	kept := from.Turns[:afterTurn+1]
+	for _, t := range kept {
 		if t.Action == episode.ActionAnswer {
 			return nil, fmt.Errorf("episode %s has answered by turn %d, there is nothing to continue", from.ID, afterTurn)
 		}
-	}
-	ep := &Episode{
-		Tokens:   [][]int32{slices.Clone(from.Tokens[0][:length])},
-		LogProbs: [][]float32{slices.Clone(from.LogProbs[0][:length])},
-	}
-	ep.Parent = &episode.Branch{EpisodeID: from.ID, AfterTurn: afterTurn}
-	ep.Turns = slices.Clone(from.Turns[:afterTurn+1])
-	kept := seq
-	kept.Length = length
-	kept.Segments = nil
-	for _, seg := range seq.Segments {
-		if seg.Start < length {
-			seg.End = min(seg.End, length)
-			kept.Segments = append(kept.Segments, seg)
+		if !anew && t.Observation != "" && t.ObservationSpan.Len() == 0 {
+			return nil, fmt.Errorf("episode %s renders its prompt anew each turn; only an agent with protocol fields can continue it", from.ID)
 		}
 	}
-	ep.Sequences = []episode.Sequence{kept}
+	if !anew && len(from.Sequences) != 1 {
+		return nil, fmt.Errorf("episode %s has %d sequences; only an agent with protocol fields can continue it", from.ID, len(from.Sequences))
+	}
+	ep := &Episode{}
+	ep.Parent = &episode.Branch{EpisodeID: from.ID, AfterTurn: afterTurn}
+	ep.Turns = slices.Clone(kept)
+	for i, seq := range from.Sequences {
+		length, used := seq.PromptLength, !anew
+		for _, t := range kept {
+			if t.Sequence == i && t.Span.Len() > 0 {
+				length, used = max(length, t.Span.End), true
+			}
+			if t.Sequence == i {
+				length = max(length, t.ObservationSpan.End)
+			}
+		}
+		if !used {
+			break // it belongs to turns that are left out
+		}
+		ep.Tokens = append(ep.Tokens, slices.Clone(from.Tokens[i][:length]))
+		ep.LogProbs = append(ep.LogProbs, slices.Clone(from.LogProbs[i][:length]))
+		cut := seq
+		cut.Length = length
+		cut.Segments = nil
+		for _, seg := range seq.Segments {
+			if seg.Start < length {
+				seg.End = min(seg.End, length)
+				cut.Segments = append(cut.Segments, seg)
+			}
+		}
+		ep.Sequences = append(ep.Sequences, cut)
+	}
 	return ep, nil
 }
 
