@@ -21,7 +21,7 @@ type MiniHop struct {
 	Hops [3]float64
 	// TwoTokenNames gives every entity a second name.
 	TwoTokenNames bool
-	// Dimensions and K are those of the retriever whose results scripted episodes show; 0 means 128 and 2.
+	// Dimensions and K are those of the retriever whose results scripted episodes show; 0 means 128 and the protocol's.
 	Dimensions, K int
 
 	// Phase, FullShare, WrongQuery and PerWorld describe a stream: see [minihop.StreamOptions].
@@ -29,11 +29,17 @@ type MiniHop struct {
 	FullShare  *float64
 	WrongQuery *float64
 	PerWorld   int
+
+	// Protocol is what scripted episodes are written in; "" means tags. See [minihop.Protocol].
+	Protocol minihop.Protocol `json:",omitempty"`
 }
 
 func openMiniHop(o MiniHop, limit int) (*Dataset, error) {
 	if o.Split != "stream" && (o.Phase != "" || o.FullShare != nil || o.WrongQuery != nil || o.PerWorld != 0) {
 		return nil, fmt.Errorf(`dataset: phase, full_share, wrong_query and per_world are for split = "stream", not %q`, o.Split)
+	}
+	if err := o.Protocol.Check(); err != nil {
+		return nil, err
 	}
 	world := minihop.Options{TwoTokenNames: o.TwoTokenNames, Mix: o.Hops}
 	switch o.Split {
@@ -64,7 +70,7 @@ func openExperts(o MiniHop, world minihop.Options, n int) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	search, err := w.HashedSearch(o.Dimensions, o.K)
+	retrieval, err := w.Retrieval(o.Protocol, o.Dimensions, o.K)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +85,7 @@ func openExperts(o MiniHop, world minihop.Options, n int) (*Dataset, error) {
 	}
 	var all []item
 	for _, q := range questions[:n] {
-		t, err := w.Expert(q, search)
+		t, err := w.ExpertIn(o.Protocol, q, retrieval)
 		if err != nil {
 			return nil, err
 		}
@@ -106,9 +112,11 @@ func inTurn(questions []episode.Question, n int) ([]episode.Question, error) {
 }
 
 func openStream(o MiniHop, world minihop.Options, limit int) (*Dataset, error) {
-	open := func(w *minihop.World) (minihop.Search, error) { return w.HashedSearch(o.Dimensions, o.K) }
+	open := func(w *minihop.World) (minihop.Retrieval, error) {
+		return w.Retrieval(o.Protocol, o.Dimensions, o.K)
+	}
 	s, err := minihop.NewStream(minihop.StreamOptions{
-		Seed: o.World, Phase: minihop.Phase(o.Phase), FullShare: o.FullShare, WrongQuery: o.WrongQuery, PerWorld: o.PerWorld, World: world,
+		Seed: o.World, Phase: minihop.Phase(o.Phase), FullShare: o.FullShare, WrongQuery: o.WrongQuery, PerWorld: o.PerWorld, World: world, Protocol: o.Protocol,
 	}, open)
 	if err != nil {
 		return nil, err

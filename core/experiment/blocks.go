@@ -12,7 +12,7 @@ import (
 var builtins = map[string][]string{
 	"corpus":  {"minihop"},
 	"dataset": {"minihop"},
-	"policy":  {"minihop/habit", "minihop/never", "minihop/shy", "minihop/skill"},
+	"policy":  {"minihop/habit", "minihop/never", "minihop/shy", "minihop/skill", "minihop/json"},
 }
 
 // resolve makes the block that a plugin refers to part of the run.
@@ -74,7 +74,7 @@ func (c *resolver) corpus(ref *blockRef) *Corpus {
 	if v.Builtin != "" {
 		v.Seed = r.integer("seed", 0, 0)
 		if world != nil {
-			v.World = c.world(world, false)
+			v.World = c.world(world, "")
 		}
 	} else if world != nil || r.has("seed") {
 		c.errorf(n.def, "Unsupported attribute", "seed and world are for a built-in corpus; this one is read from a path.")
@@ -85,8 +85,8 @@ func (c *resolver) corpus(ref *blockRef) *Corpus {
 	return v
 }
 
-// world reads the knobs of the built-in world; stream allows those of scripted episodes.
-func (c *resolver) world(n *node, stream bool) *World {
+// world reads the knobs of the built-in world; the splits "experts" and "stream" allow those of scripted episodes.
+func (c *resolver) world(n *node, split string) *World {
 	r := c.read(n)
 	w := &World{TwoTokenNames: r.bool("two_token_names", false)}
 	if mix, ok := r.numbers("mix"); ok {
@@ -99,7 +99,12 @@ func (c *resolver) world(n *node, stream bool) *World {
 		}
 		w.Mix = mix
 	}
-	if stream {
+	if split == "experts" || split == "stream" {
+		if w.Protocol = r.choice("protocol", "tags", "tags", "json"); w.Protocol == "tags" {
+			w.Protocol = "" // as where nothing is said
+		}
+	}
+	if split == "stream" {
 		w.Phase = r.choice("phase", "skill", "skill", "habit", "never", "shy")
 		w.FullShare = r.optionalNumber("full_share", 0, 1)
 		w.WrongQuery = r.optionalNumber("wrong_query", 0, 1)
@@ -292,7 +297,7 @@ func (c *resolver) dataset(ref *blockRef) *Dataset {
 			if world == nil {
 				world = &node{typ: "world", attrs: map[string]*attr{}, def: n.def}
 			}
-			v.World = c.world(world, v.Split == "stream")
+			v.World = c.world(world, v.Split)
 		}
 	} else {
 		v.Split = r.text("split", "")
@@ -385,7 +390,7 @@ func (c *resolver) initial(n *node) *Init {
 		Tied: r.bool("tied", true), FinalNorm: r.above("final_norm", 1), StdDev: map[string]float64{},
 	}
 	if v.Tokenizer == "" && !r.has("tokenizer") {
-		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, or \"minihop\".")
+		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, \"minihop\" or \"minihop/json\".")
 	}
 	v.KVHeads = r.whole("kv_heads", v.Heads, 1)
 	v.HeadDim = r.whole("head_dim", max(v.HiddenSize/v.Heads, 1), 1)

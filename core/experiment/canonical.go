@@ -141,7 +141,7 @@ func (r *Run) Inputs() []Input {
 	for _, h := range sortedKeys(r.PolicyBlocks) {
 		p := r.PolicyBlocks[h]
 		add(h, p.Path)
-		if p.Init != nil && p.Init.Tokenizer != "minihop" {
+		if p.Init != nil && !p.Init.BuiltinTokenizer() {
 			add(strings.Replace(h, "policy.", "tokenizer.", 1), p.Init.Tokenizer)
 		}
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -81,7 +82,7 @@ type Policy struct {
 // Init draws the weights of a new model.
 type Init struct {
 	Seed      int64  `json:"seed"`
-	Tokenizer string `json:"tokenizer"` // a model folder, or minihop
+	Tokenizer string `json:"tokenizer"` // a model folder, minihop or minihop/json
 
 	ModelType        string  `json:"model_type"` // llama, qwen2, qwen3
 	HiddenSize       int     `json:"hidden_size"`
@@ -102,6 +103,11 @@ type Init struct {
 	StdDev map[string]float64 `json:"std_dev"`
 	// FinalNorm is the value of the last norm's weights.
 	FinalNorm float64 `json:"final_norm"`
+}
+
+// BuiltinTokenizer says whether the tokenizer is one of the built-in world's and no file.
+func (i *Init) BuiltinTokenizer() bool {
+	return i.Tokenizer == "minihop" || strings.HasPrefix(i.Tokenizer, "minihop/")
 }
 
 // Endpoint is a model behind an OpenAI-compatible service. It is always frozen.
@@ -165,6 +171,8 @@ type Corpus struct {
 type World struct {
 	TwoTokenNames bool      `json:"two_token_names,omitempty"`
 	Mix           []float64 `json:"mix,omitempty"` // shares of questions with 1, 2 and 3 hops
+	// Protocol is what scripted episodes are written in: "" for tags, or json.
+	Protocol string `json:"protocol,omitempty"`
 
 	// Of a stream of scripted episodes (split = "stream").
 	Phase      string   `json:"phase,omitempty"` // skill, habit, never, shy

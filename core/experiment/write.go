@@ -161,6 +161,7 @@ func (w *writer) world(v *World, stream bool) {
 	if v.Mix != nil {
 		w.attr("mix", numberList(v.Mix))
 	}
+	w.text("protocol", v.Protocol)
 	if stream {
 		w.text("phase", v.Phase)
 		if v.FullShare != nil {

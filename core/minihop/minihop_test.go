@@ -351,7 +351,11 @@ func TestCorpus(t *testing.T) {
 func policyFolder(t *testing.T, twoTokenNames bool) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, data := range PolicyFiles(twoTokenNames) {
+	files, err := PolicyFiles(twoTokenNames, ProtocolTags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +423,7 @@ func TestPolicyShape(t *testing.T) {
 }
 
 func TestStream(t *testing.T) {
-	open := func(w *World) (Search, error) { return hashed(t, w), nil }
+	open := func(w *World) (Retrieval, error) { return Retrieval{Documents: hashed(t, w)}, nil }
 	shares := func(phase Phase, full *float64, n int) map[string]float64 {
 		s, err := NewStream(StreamOptions{Seed: 1, Phase: phase, FullShare: full}, open)
 		if err != nil {
@@ -483,7 +487,7 @@ func TestStream(t *testing.T) {
 }
 
 func TestStreamAccess(t *testing.T) {
-	open := func(w *World) (Search, error) { return hashed(t, w), nil }
+	open := func(w *World) (Retrieval, error) { return Retrieval{Documents: hashed(t, w)}, nil }
 	a, err := NewStream(StreamOptions{Seed: 5, Phase: PhaseHabit, PerWorld: 3}, open)
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,10 @@ func Policy(name string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("minihop: base policy %q: %w", name, err)
 	}
-	files := PolicyFiles(false)
+	files, err := PolicyFiles(false, protocolOf(short))
+	if err != nil {
+		return nil, err
+	}
 	files["model.safetensors"] = data
 	return files, nil
 }

@@ -42,13 +42,33 @@ func (w *World) HashedSearch(dimensions, hits int) (Search, error) {
 	if hits < 1 || hits > len(docs) {
 		return nil, fmt.Errorf("minihop: %d documents per search, want 1 to %d", hits, len(docs))
 	}
-	enc, err := Encoder(dimensions)
-	if err != nil {
-		return nil, err
-	}
 	passages := make([]encoder.Passage, len(docs))
 	for i, d := range docs {
 		passages[i] = encoder.Passage{Title: d.Title, Text: d.Text}
+	}
+	rank, err := rankHashed(dimensions, passages)
+	if err != nil {
+		return nil, err
+	}
+	return func(query string) ([]Doc, error) {
+		order, err := rank(query)
+		if err != nil {
+			return nil, err
+		}
+		best := make([]Doc, hits)
+		for i := range best {
+			best[i] = docs[order[i]]
+		}
+		return best, nil
+	}, nil
+}
+
+// rankHashed fits the world's encoder to passages and gives what orders them by inner product with a query, best first,
+// ties as they come.
+func rankHashed(dimensions int, passages []encoder.Passage) (func(query string) ([]int, error), error) {
+	enc, err := Encoder(dimensions)
+	if err != nil {
+		return nil, err
 	}
 	ctx := context.Background() // nothing below waits
 	fitted, err := enc.Fit(ctx, slices.Values(passages))
@@ -59,13 +79,13 @@ func (w *World) HashedSearch(dimensions, hits int) (Search, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(query string) ([]Doc, error) {
+	return func(query string) ([]int, error) {
 		q, err := fitted.EncodeQueries(ctx, []string{query})
 		if err != nil {
 			return nil, err
 		}
-		scores := make([]float32, len(docs))
-		order := make([]int, len(docs))
+		scores := make([]float32, len(vectors))
+		order := make([]int, len(vectors))
 		for i, v := range vectors {
 			order[i] = i
 			for j, x := range v {
@@ -75,10 +95,6 @@ func (w *World) HashedSearch(dimensions, hits int) (Search, error) {
 		slices.SortFunc(order, func(a, b int) int {
 			return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b))
 		})
-		best := make([]Doc, hits)
-		for i := range best {
-			best[i] = docs[order[i]]
-		}
-		return best, nil
+		return order, nil
 	}, nil
 }

@@ -32,6 +32,8 @@ type StreamOptions struct {
 	PerWorld int
 	// World are the knobs of the worlds; a mix overrides the phase's own.
 	World Options
+	// Protocol is what the episodes are written in; "" means tags.
+	Protocol Protocol
 }
 
 // Example is a question of a fresh world with a scripted episode about it.
@@ -44,25 +46,30 @@ type Example struct {
 // Stream yields pre-training examples by position; equal options give equal examples, in any order of access. It is
 // safe for concurrent use.
 type Stream struct {
-	o      StreamOptions
-	mix    [3]float64
-	full   float64
-	wrong  float64
-	key    rng.Key
-	search func(*World) (Search, error)
+	o        StreamOptions
+	form     form
+	mix      [3]float64
+	full     float64
+	wrong    float64
+	key      rng.Key
+	retrieve func(*World) (Retrieval, error)
 
 	mu     sync.Mutex
 	worlds map[int]*openWorld
 }
 
 type openWorld struct {
-	world  *World
-	search Search
+	world     *World
+	retrieval Retrieval
 }
 
-// NewStream checks the options. search opens the retriever of a world.
-func NewStream(o StreamOptions, search func(*World) (Search, error)) (*Stream, error) {
-	s := &Stream{o: o, wrong: .03, search: search, worlds: map[int]*openWorld{}}
+// NewStream checks the options. retrieve opens what the episodes of a world search with.
+func NewStream(o StreamOptions, retrieve func(*World) (Retrieval, error)) (*Stream, error) {
+	f, err := o.Protocol.form()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{o: o, form: f, wrong: .03, retrieve: retrieve, worlds: map[int]*openWorld{}}
 	limit := 0.
 	s.mix = [3]float64{.30, .35, .35}
 	switch o.Phase {
@@ -140,7 +147,7 @@ func (s *Stream) At(i int) (Example, error) {
 			}
 		}
 	}
-	t, err := w.script(q, searches, wrong, open.search)
+	t, err := s.form.script(w, q, searches, wrong, key.With(5), open.retrieval)
 	if err != nil {
 		return Example{}, err
 	}
@@ -202,13 +209,13 @@ func (s *Stream) open(n int) (*openWorld, error) {
 	if err != nil {
 		return nil, err
 	}
-	search, err := s.search(w)
+	retrieval, err := s.retrieve(w)
 	if err != nil {
 		return nil, fmt.Errorf("minihop: open the retriever of world %d: %w", w.seed, err)
 	}
 	if len(s.worlds) >= 4 {
 		clear(s.worlds)
 	}
-	s.worlds[n] = &openWorld{w, search}
+	s.worlds[n] = &openWorld{w, retrieval}
 	return s.worlds[n], nil
 }

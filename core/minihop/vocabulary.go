@@ -38,9 +38,12 @@ func functionWords() []string {
 // StopWords lists the tags and the 10 function words: what a retriever drops.
 func StopWords() []string { return append(Tags(), functionWords()...) }
 
-// Vocabulary lists every word: function words, relations, names, then tags; the position is the token id. There are 207
+// Vocabulary lists every word of the protocol of tags: function words, relations, names, then tags; the position is the token id. There are 207
 // words, and 12 more with two-token names.
-func Vocabulary(twoTokenNames bool) []string {
+func Vocabulary(twoTokenNames bool) []string { return append(plainWords(twoTokenNames), Tags()...) }
+
+// plainWords lists the words that are no tags.
+func plainWords(twoTokenNames bool) []string {
 	words := functionWords()
 	for _, r := range relations() {
 		words = append(words, r.name)
@@ -51,7 +54,7 @@ func Vocabulary(twoTokenNames bool) []string {
 	if twoTokenNames {
 		words = append(words, secondNames()...)
 	}
-	return append(words, Tags()...)
+	return words
 }
 
 // kind is the type of an entity.

@@ -157,10 +157,15 @@ func (w *World) Documents() []Doc {
 func (w *World) document(e entity) Doc {
 	d := Doc{ID: e.id(), Title: w.name(e)}
 	for _, r := range w.order[e] {
-		d.Sentences = append(d.Sentences, w.rel[r].name+" is "+w.name(w.object(e, r))+" .")
+		d.Sentences = append(d.Sentences, w.sentence(e, r))
 	}
 	d.Text = "( " + d.Title + " ) " + strings.Join(d.Sentences, " ")
 	return d
+}
+
+// sentence is the fact of e about relation r.
+func (w *World) sentence(e entity, r int) string {
+	return w.rel[r].name + " is " + w.name(w.object(e, r)) + " ."
 }
 
 func (e entity) id() string { return fmt.Sprintf("%s-%02d", e.kind, e.index) }

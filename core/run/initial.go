@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/minihop"
@@ -55,8 +56,11 @@ func initialise(in *experiment.Init, path func(string) string, cacheDir string, 
 
 // initialTokenizer reads the files of the tokenizer that init names.
 func initialTokenizer(name string, path func(string) string) (map[string][]byte, error) {
-	if name == "minihop" {
-		files := minihop.PolicyFiles(false)
+	if protocol, ok := strings.CutPrefix(name, "minihop"); ok && (protocol == "" || protocol[0] == '/') {
+		files, err := minihop.PolicyFiles(false, minihop.Protocol(strings.TrimPrefix(protocol, "/")))
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer of init: %w", err)
+		}
 		delete(files, "config.json")
 		return files, nil
 	}

@@ -255,6 +255,7 @@ func (r *resources) openDataset(ctx context.Context, d *experiment.Dataset) (*da
 		if w := d.World; w != nil {
 			copy(spec.MiniHop.Hops[:], w.Mix)
 			spec.MiniHop.TwoTokenNames = w.TwoTokenNames
+			spec.MiniHop.Protocol = minihop.Protocol(w.Protocol)
 			spec.MiniHop.Phase, spec.MiniHop.FullShare, spec.MiniHop.WrongQuery, spec.MiniHop.PerWorld = w.Phase, w.FullShare, w.WrongQuery, w.PerWorld
 		}
 	default:
