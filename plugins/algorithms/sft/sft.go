@@ -1,10 +1,10 @@
 // Package sft is supervised fine-tuning on expert episodes: the negative log-likelihood of what the expert wrote.
-// Nothing is sampled. Tool results and notices are read but never trained.
+// Nothing is sampled. Tool results and notices are read but not trained, unless the configuration says so: a model that
+// also learns to write them can stand in for its own tool, as a stage of AutoCoA has it (arXiv:2503.06580).
 package sft
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -18,6 +18,7 @@ type Config struct {
 	MiniBatch     int     `forage:"mini_batch" default:"0" min:"0" doc:"Expert episodes per optimizer step; 0 takes all episodes of a training step at once." source:"default (not in the paper)"`
 	Epochs        int     `forage:"epochs" default:"1" min:"1" doc:"Passes over the expert episodes of a training step." source:"default (not in the paper)"`
 	Temperature   float64 `forage:"temperature" default:"1" min:"0.01" doc:"Temperature that the log-probabilities are taken at." source:"default (not in the paper)"`
+	Observations  string  `forage:"observations" default:"masked" enum:"masked,trained" doc:"masked: tool results are read but not trained; trained: the loss covers the whole response, tool results included." source:"AutoCoA (arXiv:2503.06580), stages SFT-2 (masked) and SFT-3 (trained)"`
 	MissingExpert string  `forage:"missing_expert" default:"error" enum:"error,skip" doc:"What to do with a question that has no expert episode: stop with an error that names it, or leave it out." source:"default (not in the paper)"`
 }
 
@@ -33,9 +34,13 @@ type algorithm struct{ config Config }
 
 // Objective is the loss of a configuration.
 func Objective(c Config) (objective.Objective, error) {
-	loss := objective.TokenMean(objective.NLL(), objective.MaskPolicy)
+	mask := objective.MaskPolicy
+	if c.Observations == "trained" {
+		mask = objective.MaskResponse
+	}
+	loss := objective.TokenMean(objective.NLL(), mask)
 	if c.Aggregation == "sequence_mean" {
-		loss = objective.SequenceMean(objective.NLL(), objective.MaskPolicy)
+		loss = objective.SequenceMean(objective.NLL(), mask)
 	}
 	return objective.New(objectiveName, objective.TrainsPolicy, loss, map[string]objective.Expr{
 		"nll":     objective.TokenMean(objective.NLL(), objective.MaskPolicy),
@@ -48,20 +53,21 @@ func (a algorithm) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanRespons
 		return sdk.PlanResponse{}, grpo.NotSupported("sft only trains: stage %q makes no updates; use a training stage", req.Stage)
 	}
 	if !req.HasExperts {
-		return sdk.PlanResponse{}, fmt.Errorf("sft learns from experts and stage %q has none: set experts = dataset.NAME on it", req.Stage)
+		return sdk.PlanResponse{}, grpo.NoExperts("sft", req.Stage)
 	}
 	o, err := Objective(a.config)
 	if err != nil {
 		return sdk.PlanResponse{}, err
 	}
-	return sdk.PlanResponse{Objectives: []objective.Objective{o}, DefaultsNotInPaper: grpo.DefaultsInForce(a.config)}, nil
+	return sdk.PlanResponse{
+		Objectives: []objective.Objective{o}, TrainsObservations: o.TrainsObservations(), DefaultsNotInPaper: grpo.DefaultsInForce(a.config),
+	}, nil
 }
 
 func (a algorithm) Step(_ context.Context, req sdk.StepRequest) (sdk.StepResponse, error) {
 	chosen, missing := Choose(req.Questions, req.Experts)
 	if len(missing) > 0 && a.config.MissingExpert == "error" {
-		return sdk.StepResponse{}, fmt.Errorf("no expert episode for question %q (and %d more of %d): add it to the experts, or set missing_expert = \"skip\"",
-			missing[0], len(missing)-1, len(req.Questions))
+		return sdk.StepResponse{}, grpo.MissingExperts(missing[0], len(missing), len(req.Questions))
 	}
 	out := sdk.StepResponse{Metrics: map[string]float64{"experts/episodes": float64(len(chosen)), "experts/missing": float64(len(missing))}}
 	var samples []sdk.Sample

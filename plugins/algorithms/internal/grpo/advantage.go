@@ -39,6 +39,23 @@ func Advantages(rewards []float64, normalize bool) []float64 {
 	return out
 }
 
+// LeaveOneOut compares each reward of a group with the mean of the others (RLOO, Ahmadian et al. 2024, section 3.2).
+// Equal rewards give exactly 0. There must be two or more: one alone has no others and gets 0.
+func LeaveOneOut(rewards []float64) []float64 {
+	out := make([]float64, len(rewards))
+	if len(rewards) < 2 || Equal(rewards) {
+		return out
+	}
+	sum := 0.
+	for _, r := range rewards {
+		sum += r
+	}
+	for i, r := range rewards {
+		out[i] = r - (sum-r)/float64(len(rewards)-1)
+	}
+	return out
+}
+
 // Equal says whether all rewards are the same, so that the group teaches nothing.
 func Equal(rewards []float64) bool {
 	for _, r := range rewards {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/forage-rl/forage/core/sdk"
@@ -23,12 +24,17 @@ type Group struct {
 // Sample rolls out n episodes of each question in one batch. Episodes that ended in an error are left out: their reward
 // says nothing about the policy.
 func Sample(ctx context.Context, host sdk.Host, questions []episode.Question, n int) ([]Group, error) {
+	return SampleMore(ctx, host, questions, n, 0)
+}
+
+// SampleMore is [Sample] after first groups of the same step, whose names it does not use again.
+func SampleMore(ctx context.Context, host sdk.Host, questions []episode.Question, n, first int) ([]Group, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
 	var requests []sdk.RolloutRequest
 	for i, q := range questions {
-		requests = append(requests, sdk.RolloutRequest{RequestID: fmt.Sprintf("group-%d", i), QuestionID: q.ID, N: n})
+		requests = append(requests, sdk.RolloutRequest{RequestID: fmt.Sprintf("group-%d", first+i), QuestionID: q.ID, N: n})
 	}
 	answers, err := Rollout(ctx, host, requests)
 	if err != nil {
@@ -81,7 +87,12 @@ const Field = "advantage"
 
 // Samples turns groups into samples with the advantage as a sequence field.
 func Samples(groups []Group, normalize bool) []sdk.Sample {
-	return samples(groups, normalize, func(s *sdk.Sample, _ episode.Sequence, advantage float64) {
+	return SamplesOf(groups, func(rewards []float64) []float64 { return Advantages(rewards, normalize) })
+}
+
+// SamplesOf is [Samples] with an estimate of one's own of a group's advantages.
+func SamplesOf(groups []Group, advantages func(rewards []float64) []float64) []sdk.Sample {
+	return samples(groups, advantages, func(s *sdk.Sample, _ episode.Sequence, advantage float64) {
 		s.SequenceFields = map[string]float64{Field: advantage}
 	})
 }
@@ -89,7 +100,8 @@ func Samples(groups []Group, normalize bool) []sdk.Sample {
 // TokenSamples turns groups into samples with the advantage as a token field: 0 on every token that the policy did not
 // write. It serves losses whose mean runs over more than the policy's tokens.
 func TokenSamples(groups []Group, normalize bool) []sdk.Sample {
-	return samples(groups, normalize, func(s *sdk.Sample, seq episode.Sequence, advantage float64) {
+	normalized := func(rewards []float64) []float64 { return Advantages(rewards, normalize) }
+	return samples(groups, normalized, func(s *sdk.Sample, seq episode.Sequence, advantage float64) {
 		values := make([]float32, seq.ResponseLength())
 		for t, policy := range seq.PolicyMask() {
 			if policy {
@@ -100,14 +112,17 @@ func TokenSamples(groups []Group, normalize bool) []sdk.Sample {
 	})
 }
 
-func samples(groups []Group, normalize bool, set func(*sdk.Sample, episode.Sequence, float64)) []sdk.Sample {
+func samples(groups []Group, advantages func([]float64) []float64, set func(*sdk.Sample, episode.Sequence, float64)) []sdk.Sample {
 	var out []sdk.Sample
 	for _, g := range groups {
 		if !g.Teaches() {
 			continue
 		}
-		for i, a := range Advantages(g.Rewards, normalize) {
+		for i, a := range advantages(g.Rewards) {
 			for k, seq := range g.Episodes[i].Sequences {
+				if seq.ResponseLength() == 0 {
+					continue // the prompt left no room: its reward counts in the group, but there is nothing to train
+				}
 				s := sdk.Sample{EpisodeID: g.Episodes[i].ID, Sequence: k, Group: g.Name}
 				set(&s, seq, a)
 				out = append(out, s)
@@ -117,12 +132,27 @@ func samples(groups []Group, normalize bool, set func(*sdk.Sample, episode.Seque
 	return out
 }
 
+// Learnable says whether any advantage is not 0: without that, a loss of advantages alone has no gradient.
+func Learnable(samples []sdk.Sample) bool {
+	return slices.ContainsFunc(samples, func(s sdk.Sample) bool {
+		return s.SequenceFields[Field] != 0 || slices.ContainsFunc(s.TokenFields[Field], func(v float32) bool { return v != 0 })
+	})
+}
+
 // Metrics describes the groups of a step: mean and spread of rewards, and the shares of groups that teach nothing.
 func Metrics(groups []Group) map[string]float64 {
 	m := map[string]float64{}
-	rewards, failed, equal, perfect := 0, 0, 0, 0
+	rewards, failed, equal, perfect, skipped, empty := 0, 0, 0, 0, 0, 0
 	for _, g := range groups {
 		failed += g.Failed
+		if !g.Teaches() {
+			skipped++
+		}
+		for _, e := range g.Episodes {
+			if !slices.ContainsFunc(e.Sequences, func(s episode.Sequence) bool { return s.ResponseLength() > 0 }) {
+				empty++
+			}
+		}
 		rewards += len(g.Rewards)
 		for _, r := range g.Rewards {
 			m["reward/mean"] += r
@@ -146,6 +176,12 @@ func Metrics(groups []Group) map[string]float64 {
 		m["groups/all_right"] = float64(perfect) / n
 	}
 	m["episodes/failed"] = float64(failed)
+	if skipped > 0 {
+		m["groups/skipped"] = float64(skipped)
+	}
+	if empty > 0 {
+		m["episodes/empty"] = float64(empty)
+	}
 	return m
 }
 
@@ -177,4 +213,15 @@ func distinct(samples []sdk.Sample, key func(sdk.Sample) string) int {
 		seen[key(s)] = true
 	}
 	return len(seen)
+}
+
+// NoExperts is the error for a stage of a method that learns from experts and has none.
+func NoExperts(label, stage string) error {
+	return fmt.Errorf("%s learns from experts and stage %q has none: set experts = dataset.NAME on it", label, stage)
+}
+
+// MissingExperts is the error for questions without an expert episode: the first one's id, how many, of how many.
+func MissingExperts(first string, missing, questions int) error {
+	return fmt.Errorf("no expert episode for question %q (and %d more of %d): add it to the experts, or set missing_expert = \"skip\"",
+		first, missing-1, questions)
 }

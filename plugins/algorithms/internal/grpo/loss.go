@@ -2,6 +2,22 @@ package grpo
 
 import "github.com/forage-rl/forage/core/sdk/objective"
 
+// Aggregation is the mean of that name over a quantity per token of the policy: token_mean over all tokens of a
+// mini-batch; sequence_mean over sequences of each one's mean; question_mean over questions of that; constant over
+// sequences of each one's sum divided by length (Dr. GRPO, Liu et al. 2025, section 3.2).
+func Aggregation(name string, length float64) func(objective.Expr) objective.Expr {
+	mean := objective.TokenMean
+	switch name {
+	case "sequence_mean":
+		mean = objective.SequenceMean
+	case "question_mean":
+		mean = objective.GroupMean
+	case "constant":
+		mean = func(x objective.Expr, mask string) objective.Expr { return objective.ConstantMean(x, length, mask) }
+	}
+	return func(x objective.Expr) objective.Expr { return mean(x, objective.MaskPolicy) }
+}
+
 // Loss are the terms that the objectives of these methods are made of.
 type Loss struct {
 	Advantage objective.Expr
