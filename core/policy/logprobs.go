@@ -8,6 +8,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint:revive // graph code reads as formulas
+
+	"github.com/forage-rl/forage/core/sdk/objective"
 )
 
 // Sequence is a prompt and its response in one list of tokens.
@@ -53,7 +55,14 @@ func (p *Policy) LogProbs(ctx context.Context, seqs []Sequence, temperature floa
 	if !(temperature > 0) || math.IsInf(temperature, 0) {
 		return nil, nil, fmt.Errorf("log-probs: temperature must be positive and finite, got %v", temperature)
 	}
-	return p.score(ctx, weights, seqs, temperature, entropy)
+	read, err := p.readAll(ctx, weights, seqs, temperature, entropy)
+	if err != nil {
+		return nil, nil, err
+	}
+	if entropy {
+		entropies = read[1]
+	}
+	return read[0], entropies, nil
 }
 
 func (p *Policy) hold(reference bool) (*weightSet, error) {
@@ -63,20 +72,19 @@ func (p *Policy) hold(reference bool) (*weightSet, error) {
 	return p.acquire()
 }
 
-// score computes log-probabilities of all response tokens.
-func (p *Policy) score(ctx context.Context, weights *weightSet, seqs []Sequence, temperature float64, entropy bool) (logps, entropies [][]float32, err error) {
+// readAll gives what the network reads at all response tokens: for each of [model.leaves], one array per sequence.
+func (p *Policy) readAll(ctx context.Context, weights *weightSet, seqs []Sequence, temperature float64, entropy bool) ([][][]float32, error) {
 	list := make([]scored, len(seqs))
-	logps = make([][]float32, len(seqs))
-	if entropy {
-		entropies = make([][]float32, len(seqs))
+	out := make([][][]float32, len(p.model.leaves(entropy)))
+	for k := range out {
+		out[k] = make([][]float32, len(seqs))
 	}
 	longest := 0
 	for i, s := range seqs {
 		n := len(s.Tokens) - s.PromptLength
 		list[i] = scored{len(s.Tokens), n}
-		logps[i] = make([]float32, n)
-		if entropy {
-			entropies[i] = make([]float32, n)
+		for k := range out {
+			out[k][i] = make([]float32, n)
 		}
 		longest = max(longest, n)
 	}
@@ -86,55 +94,83 @@ func (p *Policy) score(ctx context.Context, weights *weightSet, seqs []Sequence,
 	}
 	for _, b := range split(list, p.bounds(batchTokens, false)) {
 		if err := checkContext(ctx); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		flat, err := p.scoreBatch(weights, b, seqs, func(i int) []int32 { return all[:len(logps[i])] }, temperature, entropy)
+		flats, err := p.readBatch(weights, b, seqs, func(i int) []int32 { return all[:list[i].positions] }, temperature, entropy)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		at := 0
 		for _, i := range b.samples {
-			for j := range logps[i] {
-				logps[i][j] = float32(flat[0][at])
-				if entropy {
-					entropies[i][j] = float32(flat[1][at])
+			for j := range list[i].positions {
+				for k := range out {
+					out[k][i][j] = float32(flats[k][at])
 				}
 				at++
 			}
 		}
 	}
-	return logps, entropies, nil
+	return out, nil
 }
 
-// scoreBatch gives log-probabilities and perhaps entropies at the selected positions of a micro-batch.
-func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, at func(int) []int32, temperature float64, entropy bool) ([][]float64, error) {
+// leaves lists what the network reads at selected positions, in the order of [model.read].
+func (m *model) leaves(entropy bool) []objective.Op {
+	switch {
+	case m.layout.value >= 0:
+		return []objective.Op{objective.OpValue}
+	case entropy:
+		return []objective.Op{objective.OpLogP, objective.OpEntropy}
+	}
+	return []objective.Op{objective.OpLogP}
+}
+
+// read makes the parameters that show a micro-batch to a program and gives, at its selected positions, the value of a
+// critic, or a policy's log-probability and perhaps entropy. Parameters: tokens [rows, length]; index [selected]; for a
+// policy labels [selected] and the inverse temperature. [Policy.show] gives their values.
+func (m *model) read(g *Graph, weights []*Node, b microBatch, recompute, entropy bool) []*Node {
+	tokens := Parameter(g, "tokens", shapes.Make(dtypes.Int32, b.rows, b.length))
+	index := Parameter(g, "index", shapes.Make(dtypes.Int32, b.selected))
+	if m.layout.value >= 0 {
+		return []*Node{m.values(weights, m.selected(weights, tokens, index, recompute))}
+	}
+	labels := Parameter(g, "labels", shapes.Make(dtypes.Int32, b.selected))
+	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
+	logp, h := tokenScores(m.logits(weights, m.selected(weights, tokens, index, recompute)), labels, inverse, entropy)
+	if !entropy {
+		return []*Node{logp}
+	}
+	return []*Node{logp, h}
+}
+
+// show appends the values of the parameters of [model.read]. at gives the positions (in its response) at which a sequence
+// is read.
+func (p *Policy) show(args *arguments, b microBatch, seqs []Sequence, at func(int) []int32, temperature float64) {
+	tokens, index, labels := b.layOut(seqs, at)
+	host(args, tokens, b.rows, b.length)
+	host(args, index, b.selected)
+	if p.model.layout.value >= 0 {
+		return
+	}
+	host(args, labels, b.selected)
+	hostScalars(args, p.model.dtype, 1/temperature)
+}
+
+// readBatch gives what the network reads at the selected positions of a micro-batch, one flat array for each of
+// [model.leaves].
+func (p *Policy) readBatch(weights *weightSet, b microBatch, seqs []Sequence, at func(int) []int32, temperature float64, entropy bool) ([][]float64, error) {
 	with := 0
 	if entropy {
 		with = 1
 	}
-	key := programKey{kind: "logprobs", sizes: [6]int{b.rows, b.length, b.selected, with}}
+	key := programKey{kind: "read", sizes: [6]int{b.rows, b.length, b.selected, with}}
 	g, err := p.programs.get(p.backend, key, func(g *Graph) []*Node {
-		weights := p.model.parameters(g)
-		tokens := Parameter(g, "tokens", shapes.Make(dtypes.Int32, b.rows, b.length))
-		index := Parameter(g, "index", shapes.Make(dtypes.Int32, b.selected))
-		labels := Parameter(g, "labels", shapes.Make(dtypes.Int32, b.selected))
-		inverse := Parameter(g, "inverse_temperature", shapes.Make(p.model.dtype))
-		logits := p.model.selectedLogits(weights, tokens, index, false)
-		logp, h := tokenScores(logits, labels, inverse, entropy)
-		if !entropy {
-			return []*Node{logp}
-		}
-		return []*Node{logp, h}
+		return p.model.read(g, p.model.parameters(g), b, false, entropy)
 	})
 	if err != nil {
 		return nil, err
 	}
 	args := p.backend.arguments(g.NumParameters()).keep(weights.tensors...)
-	tokens, index, labels := b.layOut(seqs, at)
-	host(args, tokens, b.rows, b.length)
-	host(args, index, b.selected)
-	host(args, labels, b.selected)
-	hostScalars(args, p.model.dtype, 1/temperature)
+	p.show(args, b, seqs, at, temperature)
 	out, err := args.run(g)
 	if err != nil {
 		return nil, err
@@ -150,11 +186,11 @@ func (p *Policy) scoreBatch(weights *weightSet, b microBatch, seqs []Sequence, a
 	return flats, finalize(out...)
 }
 
-// selectedLogits runs whole sequences [rows, S] and gives the logits at the flat positions index [n]: [n, vocabulary].
-// For recompute see [model.sequences].
-func (m *model) selectedLogits(weights []*Node, tokens, index *Node, recompute bool) *Node {
+// selected runs whole sequences [rows, S] and gives the hidden states, before the final norm, at the flat positions
+// index [n]: [n, hidden]. For recompute see [model.sequences].
+func (m *model) selected(weights []*Node, tokens, index *Node, recompute bool) *Node {
 	x := m.sequences(weights, tokens, recompute)
-	return m.logits(weights, Gather(Reshape(x, -1, m.config.HiddenSize), InsertAxes(index, -1)))
+	return Gather(Reshape(x, -1, m.config.HiddenSize), InsertAxes(index, -1))
 }
 
 // tokenScores gives the log-probability of each label under softmax(logits·inverse) and, where asked, the entropy of

@@ -106,7 +106,7 @@ func (p *lossPlan) arguments(args *arguments, dtype dtypes.DType, b *lossBatch) 
 				}
 				return 1
 			})
-		case len(n.Inputs) == 0 && n.Op != objective.OpLogP && n.Op != objective.OpEntropy:
+		case len(n.Inputs) == 0 && !differentiable(n.Op):
 			array(p.levels[i], 1, func(at int) float64 { return s.data(n, at) })
 		}
 	}
@@ -129,6 +129,8 @@ func (s *structure) data(n objective.Node, at int) float64 {
 		return r.OldLogP[t]
 	case objective.OpSamplerLogP:
 		return r.SamplerLogP[t]
+	case objective.OpOldValue:
+		return r.OldValue[t]
 	}
 	return r.RefLogP[t]
 }

@@ -32,9 +32,9 @@ type lossGraph struct {
 	values []*Node
 }
 
-// loss gives the micro-batch's share of the loss. logp and entropy are per selected token; entropy may be nil where
-// the objective has none.
-func (p *lossPlan) loss(g *Graph, dtype dtypes.DType, sizes lossSizes, logp, entropy *Node) *Node {
+// loss gives the micro-batch's share of the loss. leaves are what the network reads per selected token: all that the
+// objective differentiates.
+func (p *lossPlan) loss(g *Graph, dtype dtypes.DType, sizes lossSizes, leaves map[objective.Op]*Node) *Node {
 	b := &lossGraph{plan: p, g: g, dtype: dtype, sizes: sizes, values: make([]*Node, len(p.o.Nodes))}
 	const token, turn, sequence = objective.Token, objective.Turn, objective.Sequence
 	for _, edge := range p.edges() {
@@ -42,7 +42,7 @@ func (p *lossPlan) loss(g *Graph, dtype dtypes.DType, sizes lossSizes, logp, ent
 	}
 	for i, n := range p.o.Nodes {
 		if p.inGraph[i] {
-			b.values[i] = b.node(i, n, logp, entropy)
+			b.values[i] = b.node(i, n, leaves)
 		}
 	}
 	total := ScalarZero(g, dtype)
@@ -83,21 +83,19 @@ func (b *lossGraph) at(node int, level objective.Level) *Node {
 	return Gather(v, InsertAxes(b.up[level][from], -1))
 }
 
-func (b *lossGraph) node(i int, n objective.Node, logp, entropy *Node) *Node {
+func (b *lossGraph) node(i int, n objective.Node, leaves map[objective.Op]*Node) *Node {
 	level := b.plan.levels[i]
 	if v, constant := b.plan.constant[i]; constant {
 		return Scalar(b.g, b.dtype, v)
 	}
-	switch n.Op {
-	case objective.OpLogP:
-		return logp
-	case objective.OpEntropy:
-		return entropy
-	case objective.OpReduce:
+	if n.Op == objective.OpReduce {
 		return b.reduce(n)
 	}
+	if differentiable(n.Op) {
+		return leaves[n.Op]
+	}
 	if len(n.Inputs) == 0 {
-		return b.array(level) // a field or a recorded log-probability
+		return b.array(level) // a field, or what was recorded
 	}
 	x := make([]*Node, len(n.Inputs))
 	for k, in := range n.Inputs {

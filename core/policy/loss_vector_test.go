@@ -108,7 +108,7 @@ func compiled(t testing.TB, b *Backend, obj o.Objective, rows []logitRow, temper
 			label := Parameter(g, "labels", shapes.Make(dtypes.Int32, lb.sizes.tokens))
 			inverse := Parameter(g, "inverse", shapes.Make(dtypes.Float64))
 			logp, h := tokenScores(z, label, inverse, true)
-			value := plan.loss(g, dtypes.Float64, lb.sizes, logp, h)
+			value := plan.loss(g, dtypes.Float64, lb.sizes, map[o.Op]*Node{o.OpLogP: logp, o.OpEntropy: h})
 			if err := g.Compile(append([]*Node{value, logp, h}, Gradient(value, z)...)...); err != nil {
 				panic(err)
 			}

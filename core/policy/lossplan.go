@@ -10,6 +10,11 @@ import (
 	"github.com/forage-rl/forage/core/sdk/objective"
 )
 
+// differentiable says whether a leaf comes out of the network that is trained.
+func differentiable(op objective.Op) bool {
+	return op == objective.OpLogP || op == objective.OpEntropy || op == objective.OpValue
+}
+
 // lossPlan divides an objective into a part that is computed row by row in the graph, and a linear tail above it
 // whose coefficients the host computes over the whole mini-batch. The loss is the sum, over the terminals' elements,
 // of coefficient times value, plus terms without gradient: so micro-batches of whole rows add up exactly.
@@ -152,16 +157,6 @@ func (p *lossPlan) need(i int) bool {
 		}
 	}
 	return true
-}
-
-// uses says whether the graph computes a node of that operation.
-func (p *lossPlan) uses(op objective.Op) bool {
-	for i, n := range p.o.Nodes {
-		if p.inGraph[i] && n.Op == op {
-			return true
-		}
-	}
-	return false
 }
 
 // usesLevel says whether the graph computes a node at that level.

@@ -178,6 +178,13 @@ func (m *model) logits(weights []*Node, x *Node) *Node {
 	return m.denseTransposed(m.rmsNorm(x, weights[m.layout.finalNorm]), weights[head])
 }
 
+// values applies the final norm and a critic's head to hidden states [n, hidden]: [n].
+func (m *model) values(weights []*Node, x *Node) *Node {
+	l := m.layout
+	x = m.rmsNorm(x, weights[l.finalNorm])
+	return Add(ReduceSum(Mul(x, ExpandLeftToRank(weights[l.value], 2)), -1), weights[l.valueBias])
+}
+
 // causalMask is an additive mask [1, 1, s, s]. It is computed: as a constant it would take room in every program that
 // is kept.
 func (m *model) causalMask(g *Graph, s int) *Node {

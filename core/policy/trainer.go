@@ -63,8 +63,8 @@ func (e *NonFiniteError) Error() string {
 		e.Objective, e.What, e.Step, where)
 }
 
-// Trainer updates the weights of a policy. Each trainer has its own optimizer state. It is safe for concurrent use,
-// one update at a time; several trainers of one policy must not update at the same time.
+// Trainer updates the weights of a policy or a critic. Each trainer has its own optimizer state. It is safe for
+// concurrent use, one update at a time; several trainers of one network must not update at the same time.
 type Trainer struct {
 	p      *Policy
 	config OptimizerConfig
@@ -76,7 +76,7 @@ type Trainer struct {
 	origin  int // steps at which the schedule began
 }
 
-// NewTrainer makes a trainer with a fresh optimizer state.
+// NewTrainer makes a trainer with a fresh optimizer state; for a critic see [Critic.NewTrainer].
 func NewTrainer(p *Policy, config OptimizerConfig) (*Trainer, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (t *Trainer) Close() error {
 	return finalize(append(state.first, state.second...)...)
 }
 
-// Update trains the policy on an objective, one optimizer step per mini-batch and epoch. Gradients are those of the
+// Update trains the network on an objective, one optimizer step per mini-batch and epoch. Gradients are those of the
 // objective over the whole mini-batch, however it is cut into micro-batches. On an error the steps taken before stay,
 // the failing one is not applied.
 func (t *Trainer) Update(ctx context.Context, spec UpdateSpec) (UpdateMetrics, error) {
@@ -157,11 +157,12 @@ type updating struct {
 	*Trainer
 	spec      UpdateSpec
 	plan      *lossPlan       // nil: the host differentiates the objective
-	linear    *lossPlan       // logp and entropy with coefficients from the host
-	rows      []objective.Row // of the samples; log-probabilities filled in as they are computed
+	linear    *lossPlan       // the leaves with coefficients from the host
+	rows      []objective.Row // of the samples; leaves filled in as they are computed
 	seqs      []Sequence
 	positions [][]int32 // selected response tokens of each sample
 	entropy   bool
+	leaves    []objective.Op // what the network reads at them
 }
 
 func (t *Trainer) newUpdate(ctx context.Context, spec UpdateSpec) (*updating, error) {
@@ -191,15 +192,14 @@ func (t *Trainer) newUpdate(ctx context.Context, spec UpdateSpec) (*updating, er
 	return u, nil
 }
 
-// record computes the log-probabilities before the update and those of the reference, at the selected tokens.
+// record computes what the objective reads of the network before the update, and of the reference, at the selected
+// tokens.
 func (u *updating) record(ctx context.Context) error {
 	for _, leaf := range []struct {
 		op        objective.Op
 		reference bool
-		put       func(*objective.Row, []float64)
 	}{
-		{objective.OpOldLogP, false, func(r *objective.Row, v []float64) { r.OldLogP = v }},
-		{objective.OpRefLogP, true, func(r *objective.Row, v []float64) { r.RefLogP = v }},
+		{objective.OpOldLogP, false}, {objective.OpRefLogP, true}, {objective.OpOldValue, false},
 	} {
 		if !u.spec.Objective.Uses(leaf.op) {
 			continue
@@ -212,7 +212,7 @@ func (u *updating) record(ctx context.Context) error {
 		for i := range all {
 			all[i] = i
 		}
-		err = u.scoreRows(ctx, weights, all, false, func(i int, logp, _ []float64) { leaf.put(&u.rows[i], logp) })
+		err = u.readRows(ctx, weights, all, false, func(i int, read [][]float64) { *column(&u.rows[i], leaf.op) = read[0] })
 		if e := weights.release(); err == nil {
 			err = e
 		}
@@ -223,15 +223,32 @@ func (u *updating) record(ctx context.Context) error {
 	return nil
 }
 
-// scoreRows computes log-probabilities, and entropies, at the selected tokens of some samples; put gets arrays over
-// the whole response, 0 elsewhere.
-func (u *updating) scoreRows(ctx context.Context, weights *weightSet, samples []int, entropy bool, put func(sample int, logp, entropy []float64)) error {
+// column is the array of a row that holds a leaf.
+func column(r *objective.Row, op objective.Op) *[]float64 {
+	switch op {
+	case objective.OpEntropy:
+		return &r.Entropy
+	case objective.OpValue:
+		return &r.Value
+	case objective.OpOldLogP:
+		return &r.OldLogP
+	case objective.OpRefLogP:
+		return &r.RefLogP
+	case objective.OpOldValue:
+		return &r.OldValue
+	}
+	return &r.LogP
+}
+
+// readRows computes what the network reads at the selected tokens of some samples; put gets for each of [model.leaves] an
+// array over the whole response, 0 elsewhere.
+func (u *updating) readRows(ctx context.Context, weights *weightSet, samples []int, entropy bool, put func(sample int, read [][]float64)) error {
 	list := make([]scored, len(samples))
+	leaves := len(u.p.model.leaves(entropy))
 	for k, i := range samples {
 		list[k] = scored{len(u.seqs[i].Tokens), len(u.positions[i])}
 		if len(u.positions[i]) == 0 {
-			n := len(u.rows[i].PolicyMask)
-			put(i, make([]float64, n), make([]float64, n))
+			put(i, u.zeros(i, leaves))
 		}
 	}
 	seqs := make([]Sequence, len(samples))
@@ -242,33 +259,33 @@ func (u *updating) scoreRows(ctx context.Context, weights *weightSet, samples []
 		if err := checkContext(ctx); err != nil {
 			return err
 		}
-		flats, err := u.p.scoreBatch(weights, b, seqs, func(k int) []int32 { return u.positions[samples[k]] }, u.spec.Temperature, entropy)
+		flats, err := u.p.readBatch(weights, b, seqs, func(k int) []int32 { return u.positions[samples[k]] }, u.spec.Temperature, entropy)
 		if err != nil {
 			return err
 		}
-		u.spread(b, samples, flats, put)
+		at := 0
+		for _, k := range b.samples {
+			i := samples[k]
+			read := u.zeros(i, leaves)
+			for _, pos := range u.positions[i] {
+				for l := range read {
+					read[l][pos] = flats[l][at]
+				}
+				at++
+			}
+			put(i, read)
+		}
 	}
 	return nil
 }
 
-// spread hands the flat results of a micro-batch to the samples they belong to.
-func (u *updating) spread(b microBatch, samples []int, flats [][]float64, put func(sample int, logp, entropy []float64)) {
-	at := 0
-	for _, k := range b.samples {
-		i := samples[k]
-		logp, h := make([]float64, len(u.rows[i].PolicyMask)), []float64(nil)
-		if len(flats) > 1 {
-			h = make([]float64, len(logp))
-		}
-		for _, pos := range u.positions[i] {
-			logp[pos] = flats[0][at]
-			if h != nil {
-				h[pos] = flats[1][at]
-			}
-			at++
-		}
-		put(i, logp, h)
+// zeros makes n arrays over the response of a sample.
+func (u *updating) zeros(sample, n int) [][]float64 {
+	out := make([][]float64, n)
+	for k := range out {
+		out[k] = make([]float64, len(u.rows[sample].PolicyMask))
 	}
+	return out
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -12,15 +12,21 @@ import (
 // check validates an update and lays out its rows.
 func (u *updating) check() error {
 	o := u.spec.Objective
-	if o.Trains == objective.TrainsCritic {
-		return fmt.Errorf("training a critic is %w: use an objective that trains %q", ErrNotSupported, objective.TrainsPolicy)
+	trains, foreign := objective.TrainsPolicy, []objective.Op{objective.OpOldValue}
+	if u.p.model.layout.value >= 0 {
+		trains, foreign = objective.TrainsCritic, []objective.Op{objective.OpOldLogP, objective.OpRefLogP}
+	}
+	if o.Trains != trains {
+		return fmt.Errorf("it trains the %s, the trainer has a %s", o.Trains, trains)
 	}
 	levels, err := o.Levels()
 	if err != nil {
 		return err
 	}
-	if o.Uses(objective.OpOldValue) {
-		return fmt.Errorf("old_value needs a critic, which is %w", ErrNotSupported)
+	for _, op := range foreign {
+		if o.Uses(op) {
+			return fmt.Errorf("%s in an objective that trains the %s is %w: send it as a token field", op, trains, ErrNotSupported)
+		}
 	}
 	if !(u.spec.Temperature > 0) || math.IsInf(u.spec.Temperature, 0) {
 		return fmt.Errorf("temperature must be positive and finite, got %v", u.spec.Temperature)
@@ -39,9 +45,8 @@ func (u *updating) check() error {
 		return err
 	}
 	u.entropy = o.Uses(objective.OpEntropy)
-	if u.linear, err = newLinearPlan(u.entropy); err != nil {
-		return err
-	}
+	u.leaves = u.p.model.leaves(u.entropy)
+	u.linear = newLinearPlan(u.leaves)
 	for i := range u.spec.Samples {
 		if err := u.layRow(i, slices.Contains(levels, objective.Turn)); err != nil {
 			return fmt.Errorf("sample %d: %w", i, err)
@@ -50,21 +55,17 @@ func (u *updating) check() error {
 	return nil
 }
 
-// newLinearPlan is the loss Σ a·logp + Σ b·entropy, whose coefficients the host computes.
-func newLinearPlan(entropy bool) (*lossPlan, error) {
+// newLinearPlan is the loss Σ a·leaf over leaves and tokens, whose coefficients the host computes.
+func newLinearPlan(leaves []objective.Op) *lossPlan {
 	p := &lossPlan{id: "linear", constant: map[int]float64{}}
-	ops := []objective.Op{objective.OpLogP}
-	if entropy {
-		p.id = "linear with entropy"
-		ops = append(ops, objective.OpEntropy)
-	}
-	for i, op := range ops {
+	for i, op := range leaves {
+		p.id += " " + string(op)
 		p.o.Nodes = append(p.o.Nodes, objective.Node{Op: op})
 		p.levels = append(p.levels, objective.Token)
 		p.inGraph = append(p.inGraph, true)
 		p.terminals = append(p.terminals, i)
 	}
-	return p, nil
+	return p
 }
 
 // layRow checks a sample against what the objective reads, and selects the tokens that any of its masks holds.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint:revive // graph code reads as formulas
 	"github.com/gomlx/gomlx/core/tensors"
 
@@ -81,10 +79,8 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 	for k, i := range batch {
 		rows[k], positions[k], seqs[k] = u.rows[i], u.positions[i], u.seqs[i]
 		list[k] = scored{len(seqs[k].Tokens), len(positions[k])}
-		n := len(rows[k].PolicyMask)
-		rows[k].LogP = make([]float64, n)
-		if u.entropy {
-			rows[k].Entropy = make([]float64, n)
+		for l, zeros := range u.zeros(i, len(u.leaves)) {
+			*column(&rows[k], u.leaves[l]) = zeros
 		}
 	}
 	lb := lossBatch{positions: positions}
@@ -119,9 +115,8 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 		for _, k := range b.samples {
 			processed += len(seqs[k].Tokens)
 			for _, pos := range positions[k] {
-				rows[k].LogP[pos] = flats[0][at]
-				if u.entropy {
-					rows[k].Entropy[pos] = flats[1][at]
+				for l, op := range u.leaves {
+					(*column(&rows[k], op))[pos] = flats[l][at]
 				}
 				at++
 			}
@@ -133,7 +128,7 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 	return result, grads, processed, nil
 }
 
-// hostGradient differentiates the objective on the host, from log-probabilities computed first: for objectives that
+// hostGradient differentiates the objective on the host, from what the network reads, computed first: for objectives that
 // combine groups or the whole mini-batch in more than a linear way.
 func (u *updating) hostGradient(ctx context.Context, weights *weightSet, batch []int, rows []objective.Row, lb *lossBatch) error {
 	at := make(map[int][]int, len(batch)) // a sample may occur twice in a mini-batch
@@ -146,9 +141,11 @@ func (u *updating) hostGradient(ctx context.Context, weights *weightSet, batch [
 			samples = append(samples, i)
 		}
 	}
-	if err := u.scoreRows(ctx, weights, samples, u.entropy, func(i int, logp, entropy []float64) {
+	if err := u.readRows(ctx, weights, samples, u.entropy, func(i int, read [][]float64) {
 		for _, k := range at[i] {
-			rows[k].LogP, rows[k].Entropy = logp, entropy
+			for l, op := range u.leaves {
+				*column(&rows[k], op) = read[l]
+			}
 		}
 	}); err != nil {
 		return err
@@ -162,7 +159,14 @@ func (u *updating) hostGradient(ctx context.Context, weights *weightSet, batch [
 		return err
 	}
 	lb.structure, lb.weights = s, map[int][]float64{}
-	for t, list := range [][][]float64{result.GradLogP, result.GradEntropy}[:len(u.linear.terminals)] {
+	for t, op := range u.leaves {
+		list := result.GradLogP
+		switch op {
+		case objective.OpEntropy:
+			list = result.GradEntropy
+		case objective.OpValue:
+			list = result.GradValue
+		}
 		for _, row := range list {
 			lb.weights[t] = append(lb.weights[t], row...)
 		}
@@ -170,27 +174,22 @@ func (u *updating) hostGradient(ctx context.Context, weights *weightSet, batch [
 	return nil
 }
 
-// microBatch adds the gradient of one micro-batch to grads (nil: there are none yet) and gives the log-probabilities
-// and perhaps entropies at the selected positions.
+// microBatch adds the gradient of one micro-batch to grads (nil: there are none yet) and gives what the network reads at
+// the selected positions.
 func (u *updating) microBatch(weights *weightSet, grads []*tensors.Tensor, plan *lossPlan, b microBatch, seqs []Sequence, lb *lossBatch) (flats [][]float64, sum []*tensors.Tensor, err error) {
 	p, first := u.p, 0
 	if grads == nil {
 		first = 1
 	}
-	needEntropy := plan.uses(objective.OpEntropy) || u.entropy
 	key := programKey{kind: "train " + plan.id, sizes: [6]int{b.rows, b.length, b.selected, lb.sizes.turns, first}}
 	g, err := p.programs.get(p.backend, key, func(g *Graph) []*Node {
-		return p.model.train(g, plan, b, lb.sizes, first == 1, needEntropy)
+		return p.model.train(g, plan, b, lb.sizes, first == 1, u.entropy)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	args := p.backend.arguments(g.NumParameters()).keep(weights.tensors...).donate(grads...)
-	tokens, index, labels := b.layOut(seqs, func(k int) []int32 { return lb.positions[k] })
-	host(args, tokens, b.rows, b.length)
-	host(args, index, b.selected)
-	host(args, labels, b.selected)
-	hostScalars(args, p.model.dtype, 1/u.spec.Temperature)
+	p.show(args, b, seqs, func(k int) []int32 { return lb.positions[k] }, u.spec.Temperature)
 	plan.arguments(args, p.model.dtype, lb)
 	out, err := args.run(g)
 	if err != nil {
@@ -207,29 +206,24 @@ func (u *updating) microBatch(weights *weightSet, grads []*tensors.Tensor, plan 
 	return flats, out[:n], finalize(out[n:]...)
 }
 
-// train builds the program of one micro-batch. Parameters: weights; unless first, the gradients so far; tokens
-// [rows, length]; index and labels [selected]; inverse temperature; the loss's. Results: gradients, added up;
-// log-probabilities; entropies.
+// train builds the program of one micro-batch. Parameters: weights; unless first, the gradients so far; those of
+// [model.read]; the loss's. Results: gradients, added up; what the network reads.
 func (m *model) train(g *Graph, plan *lossPlan, b microBatch, sizes lossSizes, first, entropy bool) []*Node {
 	weights := m.parameters(g)
 	var sum []*Node
 	if !first {
 		sum = m.named(g, "gradient.")
 	}
-	tokens := Parameter(g, "tokens", shapes.Make(dtypes.Int32, b.rows, b.length))
-	index := Parameter(g, "index", shapes.Make(dtypes.Int32, b.selected))
-	labels := Parameter(g, "labels", shapes.Make(dtypes.Int32, b.selected))
-	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
-	logp, h := tokenScores(m.selectedLogits(weights, tokens, index, b.recompute), labels, inverse, entropy)
-	out := Gradient(plan.loss(g, m.dtype, sizes, logp, h), weights...)
+	read := m.read(g, weights, b, b.recompute, entropy)
+	leaves := map[objective.Op]*Node{}
+	for k, op := range m.leaves(entropy) {
+		leaves[op] = read[k]
+	}
+	out := Gradient(plan.loss(g, m.dtype, sizes, leaves), weights...)
 	for i := range sum {
 		out[i] = Add(sum[i], out[i])
 	}
-	out = append(out, logp)
-	if entropy {
-		out = append(out, h)
-	}
-	return out
+	return append(out, read...)
 }
 
 // norm is the L2 norm of all gradients together.

@@ -68,6 +68,8 @@ type layout struct {
 	layers    []layerIndex
 	finalNorm int
 	head      int // -1: tied to the embedding
+	value     int // value head of a critic; -1: a policy
+	valueBias int
 }
 
 func newLayout(c checkpoint.Config) layout {
@@ -120,7 +122,7 @@ func newLayout(c checkpoint.Config) layout {
 		l.layers = append(l.layers, li)
 	}
 	l.finalNorm = vector("model.norm.weight", kindFinalNorm, c.HiddenSize)
-	l.head = -1
+	l.head, l.value, l.valueBias = -1, -1, -1
 	if !c.TieWordEmbeddings {
 		// The head stays [vocabulary, hidden], like the embedding it may be tied to.
 		l.head = add(weightSpec{name: "lm_head.weight", dims: []int{c.VocabSize, c.HiddenSize},

@@ -278,9 +278,11 @@ func TestVectorValueLoss(t *testing.T) {
 			Clip                    float64 `json:"cliprange_value"`
 		}](t, c.Input)
 		want := vectors.Decode[struct {
-			Loss vectors.Float `json:"vf_loss"`
+			Loss    vectors.Float `json:"vf_loss"`
+			Clipped vectors.Float `json:"vf_clipfrac"`
 		}](t, c.Want())
-		o := build(t, TrainsCritic, TokenMean(ValueLoss(Field("return", Token), in.Clip), MaskPolicy), nil)
+		o := build(t, TrainsCritic, TokenMean(ValueLoss(Field("return", Token), in.Clip), MaskPolicy),
+			map[string]Expr{"clipped": TokenMean(ValueClipFraction(Field("return", Token), in.Clip), MaskPolicy)})
 		var rows []Row
 		for r := range in.VPreds {
 			rows = append(rows, Row{Value: in.VPreds[r], OldValue: in.Values[r], PolicyMask: bools(in.Mask[r]),
@@ -294,6 +296,7 @@ func TestVectorValueLoss(t *testing.T) {
 			continue
 		}
 		near(t, f.Tolerance, c.ID, "vf_loss", got.Loss, float64(want.Loss))
+		near(t, f.Tolerance, c.ID, "vf_clipfrac", got.Metrics["clipped"], float64(want.Clipped))
 	}
 }
 

@@ -49,12 +49,24 @@ func KL(kind string) (Expr, error) {
 // NLL is -logp per token.
 func NLL() Expr { return Neg(LogP()) }
 
+// valueErrors are the squared errors of value and of value clipped to old_value ± clip.
+func valueErrors(target Expr, clip float64) (free, clipped Expr) {
+	v, old := Value(), OldValue()
+	near := Add(old, Clip(Sub(v, old), -clip, clip))
+	return Square(Sub(v, target)), Square(Sub(near, target))
+}
+
 // ValueLoss is half the larger of the squared errors of value and of value clipped to old_value ± clip, per token.
 // target is per token.
 func ValueLoss(target Expr, clip float64) Expr {
-	v, old := Value(), OldValue()
-	clipped := Add(old, Clip(Sub(v, old), -clip, clip))
-	return Mul(Const(.5), Max(Square(Sub(v, target)), Square(Sub(clipped, target))))
+	free, clipped := valueErrors(target, clip)
+	return Mul(Const(.5), Max(free, clipped))
+}
+
+// ValueClipFraction is 1 for each token whose value loss the clip decides, for use as a metric.
+func ValueClipFraction(target Expr, clip float64) Expr {
+	free, clipped := valueErrors(target, clip)
+	return Less(free, clipped)
 }
 
 // SequenceRatio is the length-normalised ratio of a sequence (GSPO, Zheng et al. 2025, eq. 7).
