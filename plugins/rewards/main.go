@@ -9,6 +9,7 @@ import (
 	"github.com/forage-rl/forage/plugins/rewards/evidencecoverage"
 	"github.com/forage-rl/forage/plugins/rewards/f1"
 	"github.com/forage-rl/forage/plugins/rewards/searchr1format"
+	"github.com/forage-rl/forage/plugins/rewards/stepsearch"
 )
 
 func main() { sdk.Serve(pack()) }
@@ -20,6 +21,7 @@ func pack() sdk.Pack {
 		Rewards: []sdk.RewardPlugin{
 			em.Plugin(), f1.Plugin(), searchr1format.Plugin(),
 			davidgates.Plugin(), evidencecoverage.Plugin(), davidoutcome.Plugin(),
+			stepsearch.AnswerPlugin(), stepsearch.KeysPlugin(), stepsearch.StepsPlugin(),
 		},
 	}
 }
