@@ -10,6 +10,8 @@
 //   - A record without an identifier gets "<file name without extension>-<number>", counted from 0.
 //   - Gold documents are the distinct supporting titles in order; MuSiQue's are its supporting paragraphs, one each.
 //     Where the record holds their text, the metadata's support_docs lists {title, paragraph_text} in the same order.
+//   - Search keywords of StepSearch's records (sub_searchs, or search_keys beside the answers) are the metadata's
+//     search_keys: a list of alternative queries for each sub-question.
 //   - All other fields pass into the metadata, but for contexts and prompts, which belong to corpora and agents. The
 //     objects metadata and extra_info are merged in, the record's own fields winning.
 package dataset

@@ -38,6 +38,7 @@ type passage struct {
 func formats() []format {
 	return []format{
 		{"search_r1", func(r record) bool { return r.has("reward_model") }, parseSearchR1, []string{"id", "_id", "question", "golden_answers", "answer", "label", "reward_model"}},
+		{"stepsearch", func(r record) bool { return r.hasAll("question", "final_answer", "sub_searchs") }, parseStepSearch, []string{"id", "question", "final_answer", "answer_aliases", "sub_searchs", "sub_support_docs"}},
 		{"flashrag", func(r record) bool { return r.has("golden_answers") }, parseFlashRAG, []string{"id", "question", "golden_answers"}},
 		{"musique", func(r record) bool { return r.hasAll("question_decomposition", "answer") }, parseMusique, []string{"id", "question", "answer", "answer_aliases"}},
 		{"ircot", func(r record) bool { return r.hasAll("question_text", "answers_objects") }, parseIRCoT, []string{"question_id", "question_text", "answers_objects", "answers"}},

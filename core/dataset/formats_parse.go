@@ -347,6 +347,11 @@ func parseSearchR1(r record, spec Spec) (d draft, err error) {
 	truth := m["ground_truth"]
 	if t, ok := truth.(map[string]any); ok {
 		truth = t["target"]
+		if t["search_keys"] != nil {
+			if err := r.takeSearchKeys("reward_model.ground_truth.search_keys", t["search_keys"], &d); err != nil {
+				return d, err
+			}
+		}
 	}
 	if truth == nil {
 		return d, r.errorf("field %q has neither ground_truth nor ground_truth.target", "reward_model")
@@ -364,6 +369,10 @@ func parseSearchR1(r record, spec Spec) (d draft, err error) {
 	}
 	if r.has("supporting_facts") {
 		err = r.takeFacts("supporting_facts", r.fields["supporting_facts"], &d)
+		return d, err
+	}
+	if info, ok := r.fields["extra_info"].(map[string]any); ok && info["support_docs"] != nil {
+		err = r.takeSupportDocs("extra_info.support_docs", info["support_docs"], &d)
 	}
 	return d, err
 }
