@@ -12,9 +12,9 @@ import (
 // check validates an update and lays out its rows.
 func (u *updating) check() error {
 	o := u.spec.Objective
-	trains, foreign := objective.TrainsPolicy, []objective.Op{objective.OpOldValue}
+	trains := objective.TrainsPolicy
 	if u.p.model.layout.value >= 0 {
-		trains, foreign = objective.TrainsCritic, []objective.Op{objective.OpOldLogP, objective.OpRefLogP}
+		trains = objective.TrainsCritic
 	}
 	if o.Trains != trains {
 		return fmt.Errorf("it trains the %s, the trainer has a %s", o.Trains, trains)
@@ -23,10 +23,8 @@ func (u *updating) check() error {
 	if err != nil {
 		return err
 	}
-	for _, op := range foreign {
-		if o.Uses(op) {
-			return fmt.Errorf("%s in an objective that trains the %s is %w: send it as a token field", op, trains, ErrNotSupported)
-		}
+	if err := CheckObjective(o); err != nil {
+		return err
 	}
 	if !(u.spec.Temperature > 0) || math.IsInf(u.spec.Temperature, 0) {
 		return fmt.Errorf("temperature must be positive and finite, got %v", u.spec.Temperature)
@@ -50,6 +48,24 @@ func (u *updating) check() error {
 	for i := range u.spec.Samples {
 		if err := u.layRow(i, slices.Contains(levels, objective.Turn)); err != nil {
 			return fmt.Errorf("sample %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// CheckObjective says whether a trainer can carry an objective out: it must be well-formed, and of what was recorded
+// before the update it may read only what its own network recorded.
+func CheckObjective(o objective.Objective) error {
+	if _, err := o.Levels(); err != nil {
+		return err
+	}
+	foreign := []objective.Op{objective.OpOldValue}
+	if o.Trains == objective.TrainsCritic {
+		foreign = []objective.Op{objective.OpOldLogP, objective.OpRefLogP}
+	}
+	for _, op := range foreign {
+		if o.Uses(op) {
+			return fmt.Errorf("%s in an objective that trains the %s is %w: send it as a token field", op, o.Trains, ErrNotSupported)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ type Evaluation struct {
 type Budgets struct {
 	SampledTokens  int64   `json:"sampled_tokens"` // policy tokens in episodes
 	DecodedTokens  int64   `json:"decoded_tokens"` // tokens the sampler computed for training, prompts and observations included; evaluations are not counted
-	TrainedTokens  int64   `json:"trained_tokens"` // tokens with a loss, times epochs
+	TrainedTokens  int64   `json:"trained_tokens"` // tokens with a loss, times epochs, of policy and critic together
 	ToolCalls      int64   `json:"tool_calls"`
 	OptimizerSteps int64   `json:"optimizer_steps"`
 	WallSeconds    float64 `json:"wall_seconds"` // over all attempts

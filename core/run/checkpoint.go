@@ -61,6 +61,11 @@ func (s *stage) checkpoint(ctx context.Context) error {
 		if err := s.trainer.SaveState(ctx, join(dir, "trainer")); err != nil {
 			return err
 		}
+		if r.critic != nil {
+			if err := r.critic.trainer.SaveState(ctx, join(dir, "critic")); err != nil {
+				return err
+			}
+		}
 		if stateful, ok := s.algorithm.(sdk.Stateful); ok {
 			data, err := stateful.Save(ctx)
 			if err != nil && !errors.Is(err, sdk.ErrNotSupported) {
@@ -85,7 +90,7 @@ func (s *stage) checkpoint(ctx context.Context) error {
 	return r.Dir.PruneCheckpoints(keep, r.state.StageStart, r.state.BestStep)
 }
 
-// restore gives the optimizer and the algorithm the state of the checkpoint that the attempt continues from.
+// restore gives the optimizer, the critic and the algorithm the state of the checkpoint that the attempt continues from.
 func (s *stage) restore(ctx context.Context) error {
 	r := s.run
 	from := r.resume
@@ -93,6 +98,11 @@ func (s *stage) restore(ctx context.Context) error {
 	if r.state.Step > 0 || s.config.OptimizerState == "keep" {
 		if err := s.trainer.LoadState(ctx, join(from.Dir, "trainer")); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", from.Dir, err)
+		}
+		if r.critic != nil {
+			if err := r.critic.trainer.LoadState(ctx, join(from.Dir, "critic")); err != nil {
+				return fmt.Errorf("critic of checkpoint %s: %w", from.Dir, err)
+			}
 		}
 	}
 	if r.state.Step == 0 {

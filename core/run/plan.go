@@ -7,6 +7,7 @@ import (
 
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/host"
+	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/objective"
 )
@@ -52,18 +53,15 @@ func askPlan(ctx context.Context, algorithm sdk.Algorithm, st *experiment.Stage)
 		return plan, err
 	}
 	label := st.Algorithm.Label
-	if plan.Critic != nil {
-		return plan, fmt.Errorf("algorithm %q asks for a critic: %w", label, sdk.ErrNotSupported)
+	if err := checkCritic(plan, st); err != nil {
+		return plan, fmt.Errorf("algorithm %q: %w", label, err)
 	}
 	needsReference := false
 	for _, o := range plan.Objectives {
-		if _, err := o.Levels(); err != nil {
+		if err := policy.CheckObjective(o); err != nil {
 			return plan, fmt.Errorf("algorithm %q: %w", label, err)
 		}
-		if o.Trains != objective.TrainsPolicy {
-			return plan, fmt.Errorf("algorithm %q, objective %q trains the %s: %w", label, o.Name, o.Trains, sdk.ErrNotSupported)
-		}
-		if o.TrainsObservations() && !plan.TrainsObservations {
+		if o.Trains == objective.TrainsPolicy && o.TrainsObservations() && !plan.TrainsObservations {
 			return plan, fmt.Errorf("algorithm %q, objective %q reaches text that the policy did not write, and the plan does not declare that it trains observations", label, o.Name)
 		}
 		needsReference = needsReference || o.Uses(objective.OpRefLogP)

@@ -89,6 +89,7 @@ type runner struct {
 	tokenizer text
 	policyDir string // folder of the policy that the run started from
 	trainer   *policy.Trainer
+	critic    *critic // nil: the stage in progress has none
 	sampler   *sampler
 	rows      int
 	decoded   atomic.Int64
@@ -279,6 +280,9 @@ func (r *runner) close() error {
 	}
 	if r.trainer != nil {
 		errs = append(errs, r.trainer.Close())
+	}
+	if r.critic != nil {
+		errs = append(errs, r.critic.Close())
 	}
 	if r.policy != nil {
 		errs = append(errs, r.policy.Close())

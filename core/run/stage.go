@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,6 +173,9 @@ func (s *stage) begin(ctx context.Context) error {
 		return err
 	}
 	s.trainer = r.trainer
+	if err := s.takeCritic(); err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
 	if r.resume != nil {
 		return s.restore(ctx)
 	}
@@ -191,7 +193,10 @@ func (s *stage) train(ctx context.Context) error {
 		}
 		select {
 		case <-r.Pause:
-			return errors.Join(s.checkpoint(ctx), ErrPaused)
+			if err := s.checkpoint(ctx); err != nil {
+				return fmt.Errorf("stopping on request: %w", err) // without a checkpoint the run cannot go on: it failed
+			}
+			return ErrPaused
 		default:
 		}
 		if err := s.step(ctx); err != nil {
@@ -232,6 +237,9 @@ func (s *stage) step(ctx context.Context) error {
 	values := map[string]float64{}
 	training := time.Now()
 	for i, u := range resp.Updates {
+		if st.skips(u) {
+			continue
+		}
 		m, err := st.update(ctx, i, u)
 		if err != nil {
 			return fmt.Errorf("algorithm %q: %w", s.config.Algorithm.Label, err)
@@ -321,11 +329,7 @@ func (s *stage) account(st *step, resp sdk.StepResponse, values map[string]float
 			fresh -= inherited(ep)
 		}
 		r.state.Budgets.SampledTokens += int64(fresh)
-		for _, t := range ep.Turns {
-			if t.Executed && t.Action == episode.ActionCall {
-				r.state.Budgets.ToolCalls++
-			}
-		}
+		r.state.Budgets.ToolCalls += int64(calls(ep))
 	}
 	digest, err := writeEpisodes(r.attempt.EpisodesDir(), r.state.Global+1, s.config.Name, episodes, resp.UsedRewards)
 	if err != nil {
@@ -340,6 +344,22 @@ func inherited(ep *rollout.Episode) int {
 	n := 0
 	for _, t := range ep.Turns[:ep.Parent.AfterTurn+1] {
 		n += t.Span.Len()
+	}
+	return n
+}
+
+// calls counts the tool calls that an episode carried out itself: those of turns that it took over from another were
+// counted there.
+func calls(ep *rollout.Episode) int {
+	own := ep.Turns
+	if ep.Parent != nil {
+		own = own[ep.Parent.AfterTurn+1:]
+	}
+	n := 0
+	for _, t := range own {
+		if t.Executed && t.Action == episode.ActionCall {
+			n++
+		}
 	}
 	return n
 }
@@ -393,10 +413,13 @@ func (r *runner) guards(stage string, values map[string]float64) (bool, error) {
 }
 
 func optimizer(c *experiment.Stage) policy.OptimizerConfig {
-	o, sch := c.Optimizer, c.Schedule
+	return optimizerConfig(c.Optimizer, c.Schedule, c.Steps)
+}
+
+func optimizerConfig(o experiment.Optimizer, sch experiment.Schedule, steps int) policy.OptimizerConfig {
 	return policy.OptimizerConfig{
 		LearningRate: o.LearningRate, Beta1: o.Betas[0], Beta2: o.Betas[1], Epsilon: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm,
-		Schedule: policy.Schedule{Kind: sch.Kind, Warmup: sch.Warmup, Total: c.Steps, Final: sch.Final, FirstAtZero: sch.FromZero},
+		Schedule: policy.Schedule{Kind: sch.Kind, Warmup: sch.Warmup, Total: steps, Final: sch.Final, FirstAtZero: sch.FromZero},
 	}
 }
 

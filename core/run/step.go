@@ -326,11 +326,6 @@ func (st *step) sequences(ids []string, values *[]sdk.SequenceValues) ([]policy.
 	return list, nil
 }
 
-// Values implements [sdk.Host].
-func (st *step) Values(context.Context, []string) ([]sdk.SequenceValues, error) {
-	return nil, fmt.Errorf("values of a critic: %w", sdk.ErrNotSupported)
-}
-
 // Rerender implements [sdk.Host].
 func (st *step) Rerender(context.Context, []sdk.RerenderRequest) ([]episode.Episode, error) {
 	return nil, fmt.Errorf("rendering episodes under another prompt: %w", sdk.ErrNotSupported)

@@ -19,14 +19,13 @@ func (st *step) update(ctx context.Context, number int, u sdk.Update) (policy.Up
 	fail := func(format string, args ...any) (policy.UpdateMetrics, error) {
 		return policy.UpdateMetrics{}, fmt.Errorf("update %d (objective %q): "+format, append([]any{number, u.Objective}, args...)...)
 	}
-	at := slices.IndexFunc(st.stage.plan.Objectives, func(o objective.Objective) bool { return o.Name == u.Objective })
-	if at < 0 {
+	o, ok := st.stage.objective(u.Objective)
+	if !ok {
 		return fail("the stage's plan has no such objective: %w", sdk.ErrInvalidRequest)
 	}
 	if len(u.Samples) == 0 {
 		return fail("has no samples: %w", sdk.ErrInvalidRequest)
 	}
-	o := st.stage.plan.Objectives[at]
 	spec := policy.UpdateSpec{Objective: o, Epochs: max(1, u.Epochs), Temperature: u.Temperature, MicroTokens: st.stage.run.config.Runtime.MicroBatchTokens}
 	if spec.Temperature == 0 {
 		spec.Temperature = st.stage.config.Sampling.Temperature
@@ -51,11 +50,24 @@ func (st *step) update(ctx context.Context, number int, u sdk.Update) (policy.Up
 	if spec.MiniBatches, err = st.miniBatches(number, u, order); err != nil {
 		return fail("%w", err)
 	}
-	m, err := st.stage.trainer.Update(ctx, spec)
+	trainer := st.stage.trainer
+	if o.Trains == objective.TrainsCritic {
+		trainer = st.stage.run.critic.trainer
+	}
+	m, err := trainer.Update(ctx, spec)
 	if err != nil {
 		return fail("%w", err)
 	}
 	return m, nil
+}
+
+// objective finds an objective of the stage's plan.
+func (s *stage) objective(name string) (objective.Objective, bool) {
+	at := slices.IndexFunc(s.plan.Objectives, func(o objective.Objective) bool { return o.Name == name })
+	if at < 0 {
+		return objective.Objective{}, false
+	}
+	return s.plan.Objectives[at], true
 }
 
 // sample turns a sample of the algorithm into one of the trainer, with everything checked that a plugin can get wrong.
