@@ -8,6 +8,7 @@ import (
 	"github.com/forage-rl/forage/plugins/algorithms/davidgrpo"
 	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
 	"github.com/forage-rl/forage/plugins/algorithms/sft"
+	"github.com/forage-rl/forage/plugins/algorithms/treegrpo"
 )
 
 // experts gives an expert episode for each question of the harness.
@@ -37,5 +38,11 @@ func TestConformance(t *testing.T) {
 			sdktest.AlgorithmCase{Name: "main"},
 			sdktest.AlgorithmCase{Name: "main, never content", Values: map[string]any{"full_reward": 2, "loss": "c1"}},
 			sdktest.AlgorithmCase{Name: "seed", Experts: experts(), Values: map[string]any{"phase": "seed", "expert": map[string]any{"insert": "always"}}})
+	})
+	t.Run("tree-grpo", func(t *testing.T) {
+		sdktest.TestAlgorithm(t, treegrpo.Plugin(),
+			sdktest.AlgorithmCase{Name: "defaults"},
+			sdktest.AlgorithmCase{Name: "deep, by token", Values: map[string]any{"trees": 1, "expansions": 3, "rounds": 3, "leaves": 5, "advantage": "tree_per_token", "policy_loss": "turn"}},
+			sdktest.AlgorithmCase{Name: "no estimator, by sequence", Values: map[string]any{"advantage": "none", "policy_loss": "sequence", "kl": map[string]any{"kind": "none"}, "updates": 2}})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/forage-rl/forage/plugins/algorithms/rloo"
 	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
 	"github.com/forage-rl/forage/plugins/algorithms/sft"
+	"github.com/forage-rl/forage/plugins/algorithms/treegrpo"
 )
 
 func main() { sdk.Serve(pack()) }
@@ -34,6 +35,7 @@ func pack() sdk.Pack {
 			offpolicymix.Plugin(),
 			searchr1.Plugin(),
 			davidgrpo.Plugin(),
+			treegrpo.Plugin(),
 		},
 	}
 }

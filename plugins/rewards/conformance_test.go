@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		"stepsearch-answer": {{Want: []float64{1, 1, 0, 0, 0, 1, 0}}, {Values: map[string]any{"answer_from": "text"}}, {Values: map[string]any{"answer_from": "evaluator"}}},
 		"stepsearch-keys":   {{}, {Values: map[string]any{"queries_from": "text", "repeated": "max"}}},
 		"stepsearch-steps":  {{}, {Values: map[string]any{"redundancy": "document", "step_scale": .6}}, {Values: map[string]any{"information_gain": false}}},
-		"searchr1-format":   {{}, {Values: map[string]any{"answer_from": "text", "retrieval_score": .1}}},
+		"searchr1-format":   {{}, {Values: map[string]any{"answer_from": "text", "retrieval_score": .1}}, {Values: map[string]any{"answer_score": "f1"}}},
 	}
 	for _, p := range pack().Rewards {
 		t.Run(p.Name, func(t *testing.T) { sdktest.TestReward(t, p, more[p.Name]...) })

@@ -150,6 +150,38 @@ func TestVectorSearchR1RewardFormat(t *testing.T) {
 	}
 }
 
+func TestVectorTreeGRPOReward(t *testing.T) {
+	for name, config := range map[string]map[string]any{
+		"reward_em": {"answer_from": "text"},
+		"reward_f1": {"answer_from": "text", "answer_score": "f1"},
+	} {
+		f := vectors.Load(t, "tree-grpo", name)
+		for _, c := range f.Cases {
+			in := vectors.Decode[searchR1Input](t, c.Input)
+			want := vectors.Decode[struct{ Train, Validation float64 }](t, c.Want())
+			prompt, response := in.split()
+			q := episode.Question{Answers: in.Golds}
+			train, validation := score(t, "searchr1-format", config, response, nil, q, false), score(t, "searchr1-format", config, response, nil, q, true)
+			if !strings.Contains(prompt, "<|im_start|>assistant") {
+				// Without the marker the release calls every response invalid; ours looks at the response. What an
+				// invalid response is worth is still the vector's.
+				o := searchr1format.Outcome{Answered: train.Components["answered"] == 1, Correct: train.Components["em"] == 1}
+				weights := searchr1format.Weights{Structure: .2, Final: .1}
+				train.Value = searchr1format.Value(o, weights)
+				if name == "reward_f1" {
+					train.Value = searchr1format.PartialValue(train.Components["f1"], o, weights)
+				}
+			}
+			if !f.Tolerance.Close(train.Value, want.Train) {
+				t.Errorf("%s: %v, want %v (%v)", c.ID, train.Value, want.Train, train.Components)
+			}
+			if !f.Tolerance.Close(validation.Value, want.Validation) {
+				t.Errorf("%s: validation %v, want %v", c.ID, validation.Value, want.Validation)
+			}
+		}
+	}
+}
+
 func titlesOf(raw any) []episode.Gold {
 	var golds []episode.Gold
 	switch v := raw.(type) {

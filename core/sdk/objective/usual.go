@@ -15,7 +15,11 @@ func Ratio() Expr { return Exp(Sub(LogP(), OldLogP())) }
 // -A·clip(r, 1-low, 1+high). With dual > 1, tokens of negative advantage are further bounded by -A·dual (Ye et al.
 // 2020); dual 0 turns that off. advantage is per token or per sequence.
 func ClippedSurrogate(advantage Expr, low, high, dual float64) Expr {
-	ratio := Ratio()
+	return Surrogate(Ratio(), advantage, low, high, dual)
+}
+
+// Surrogate is [ClippedSurrogate] with a ratio of any level, such as that of the token's turn or sequence.
+func Surrogate(ratio, advantage Expr, low, high, dual float64) Expr {
 	loss := Max(Mul(Neg(advantage), ratio), Mul(Neg(advantage), Clip(ratio, 1-low, 1+high)))
 	if dual <= 0 {
 		return loss

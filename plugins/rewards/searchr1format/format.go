@@ -1,5 +1,5 @@
 // Package searchr1format is the reward of Search-R1 v0.3: the answer, the form of the response and what was retrieved,
-// combined by a decision tree.
+// combined by a decision tree. Tree-GRPO has the same with exact match, and a variant with F1.
 //
 // The form is checked on the response alone. The release also asked for a ChatML assistant marker, which made every
 // response under another chat template invalid; that is left out.
@@ -109,6 +109,23 @@ func Value(o Outcome, w Weights) float64 {
 		return w.Structure
 	case o.Answered:
 		return w.Final
+	}
+	return 0
+}
+
+// PartialValue is the decision tree where an answer can be right in part (Tree-GRPO's F1 reward): the agreement with
+// the gold answers, less Structure in invalid form, which may be below 0; without any agreement Structure for a valid
+// form, plus Retrieval where evidence was retrieved, and 0 for an invalid one.
+func PartialValue(agreement float64, o Outcome, w Weights) float64 {
+	switch {
+	case agreement > 0 && o.Valid:
+		return agreement
+	case agreement > 0:
+		return agreement - w.Structure
+	case o.Valid && o.Retrieved:
+		return w.Structure + w.Retrieval
+	case o.Valid:
+		return w.Structure
 	}
 	return 0
 }

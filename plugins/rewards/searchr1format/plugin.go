@@ -16,6 +16,8 @@ type Config struct {
 	Final     float64 `forage:"final_score" default:"0.1" min:"0" max:"1" doc:"Value of a wrong answer in invalid form." source:"Search-R1 v0.3 scripts"`
 	Retrieval float64 `forage:"retrieval_score" default:"0" min:"0" max:"1" doc:"Added to structure_score when a gold answer occurs in what was retrieved. The retrieval study uses 0.1." source:"Search-R1 v0.3 scripts"`
 
+	AnswerScore string `forage:"answer_score" default:"em" enum:"em,f1" doc:"em: an answer is right or wrong. f1: it counts for the words that it shares with the best gold answer (yes and no as a whole), less structure_score in invalid form; a wrong answer in invalid form is worth 0 then. Tree-GRPO has em for questions over a corpus and f1 for the web." source:"Search-R1 v0.3 scripts; Tree-GRPO release"`
+
 	AnswerFrom string   `forage:"answer_from" default:"episode" enum:"episode,text" doc:"episode: the answer that the agent's protocol parsed. text: the last answer pair anywhere in the response, as released, where the pair in a warning of an invalid action counts too." source:"default (not in the paper)"`
 	EndTokens  []string `forage:"end_tokens" default:"" doc:"Texts to drop from the end of the response before its form is checked, such as the end-of-sequence token. Without, a written end token makes the form invalid." source:"default (not in the paper)"`
 
@@ -58,7 +60,7 @@ func (c Config) Validate() diag.Diagnostics {
 
 // Plugin describes the reward.
 func Plugin() sdk.RewardPlugin {
-	return sdk.NewReward("searchr1-format", "Search-R1 v0.3: right answer, valid form and retrieved evidence in a decision tree. In evaluations it is exact match alone.",
+	return sdk.NewReward("searchr1-format", "Search-R1 v0.3: right answer, valid form and retrieved evidence in a decision tree. In evaluations it is the answer alone.",
 		"Search-R1 v0.3 (arXiv:2505.15117)",
 		func(_ context.Context, c Config, _ sdk.Host) (sdk.Reward, error) { return reward{c}, nil })
 }
@@ -87,9 +89,17 @@ func (r reward) Score(_ context.Context, req sdk.ScoreRequest) (sdk.ScoreRespons
 		o := Outcome{Answered: answer != nil, Valid: Valid(response, p)}
 		o.Correct = o.Answered && text.ExactMatchAny(*answer, item.Question.Answers)
 		o.Retrieved = o.Valid && Retrieved(response, p, item.Question.Answers)
-		out.Scores = append(out.Scores, sdk.Score{Value: Value(o, weights), Components: map[string]float64{
+		score := sdk.Score{Value: Value(o, weights), Components: map[string]float64{
 			"em": number(o.Correct), "valid": number(o.Valid), "retrieved": number(o.Retrieved), "answered": number(o.Answered),
-		}})
+		}}
+		if c.AnswerScore == "f1" {
+			f1 := 0.
+			if o.Answered {
+				f1 = text.HotpotBest(*answer, item.Question.Answers).F1
+			}
+			score.Value, score.Components["f1"] = PartialValue(f1, o, weights), f1
+		}
+		out.Scores = append(out.Scores, score)
 	}
 	return out, nil
 }
