@@ -8,6 +8,7 @@ import (
 	"github.com/forage-rl/forage/plugins/algorithms/davidgrpo"
 	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
 	"github.com/forage-rl/forage/plugins/algorithms/sft"
+	"github.com/forage-rl/forage/plugins/algorithms/stepsearch"
 	"github.com/forage-rl/forage/plugins/algorithms/treegrpo"
 )
 
@@ -32,6 +33,12 @@ func TestConformance(t *testing.T) {
 		sdktest.TestAlgorithm(t, searchr1.Plugin(),
 			sdktest.AlgorithmCase{Name: "defaults"},
 			sdktest.AlgorithmCase{Name: "without reference", Values: map[string]any{"kl": map[string]any{"kind": "none"}, "group_size": 1, "updates": 3}})
+	})
+	t.Run("stepsearch", func(t *testing.T) {
+		sdktest.TestAlgorithm(t, stepsearch.Plugin(),
+			sdktest.AlgorithmCase{Name: "defaults"},
+			sdktest.AlgorithmCase{Name: "policy tokens, no reference", Values: map[string]any{"kl_coefficient": 0, "gae_tokens": "policy", "gamma": .9, "lambda": .95, "updates": 2}},
+			sdktest.AlgorithmCase{Name: "groups", Values: map[string]any{"estimator": "grpo", "group_size": 4}})
 	})
 	t.Run("david-grpo", func(t *testing.T) {
 		sdktest.TestAlgorithm(t, davidgrpo.Plugin(),

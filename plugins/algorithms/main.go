@@ -14,6 +14,7 @@ import (
 	"github.com/forage-rl/forage/plugins/algorithms/rloo"
 	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
 	"github.com/forage-rl/forage/plugins/algorithms/sft"
+	"github.com/forage-rl/forage/plugins/algorithms/stepsearch"
 	"github.com/forage-rl/forage/plugins/algorithms/treegrpo"
 )
 
@@ -34,6 +35,7 @@ func pack() sdk.Pack {
 			gspo.Plugin(),
 			offpolicymix.Plugin(),
 			searchr1.Plugin(),
+			stepsearch.Plugin(),
 			davidgrpo.Plugin(),
 			treegrpo.Plugin(),
 		},
