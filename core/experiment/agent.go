@@ -103,6 +103,9 @@ func (c *resolver) checkAgent(r *reader, a *Agent, tools []string) {
 	if r.has("closing") && a.OnBudget != OnBudgetClose {
 		c.errorf(r.at("closing"), "Nothing to close", "closing is said before the turn that on_budget = \"close\" leaves; this agent has on_budget = %q.", a.OnBudget)
 	}
+	if r.has("closing") && a.Protocol.Kind == ProtocolFields {
+		c.errorf(r.at("closing"), "Nothing to close", "Under protocol \"fields\" every turn has a prompt of its own: let user say what a closing text would.")
+	}
 	if len(tools) > 0 {
 		need("observation", "how the hits of a tool are laid out")
 		if a.MaxTurns == 0 && a.MaxSearches == 0 {
@@ -196,7 +199,7 @@ func (c *resolver) protocol(n *node) Protocol {
 		p.Fields = &FieldsProtocol{
 			Marker: r.pair("marker", &TagPair{"[[ ## ", " ## ]]"}), Thought: r.text("thought", "next_thought"), Tool: r.text("tool", "next_tool_name"),
 			Arguments: r.text("arguments", "next_tool_args"), Completed: r.text("completed", "completed"),
-			FinishTool: r.text("finish_tool", "finish"), FinishArg: r.text("finish_argument", ""),
+			FinishTool: r.text("finish_tool", "finish"), FinishArg: r.text("finish_argument", ""), Inline: r.bool("inline", false),
 		}
 	default:
 		kinds := []string{ProtocolTags, ProtocolJSON, ProtocolFields}

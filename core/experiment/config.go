@@ -340,6 +340,7 @@ type FieldsProtocol struct {
 	Completed  string  `json:"completed"`
 	FinishTool string  `json:"finish_tool,omitempty"`
 	FinishArg  string  `json:"finish_argument,omitempty"`
+	Inline     bool    `json:"inline,omitempty"` // a marker acts wherever it stands, not only on a line of its own
 }
 
 // Stage is a part of training with settings of its own, each merged over the experiment's.

@@ -108,6 +108,9 @@ func (w *writer) protocol(p Protocol) {
 		w.text("completed", f.Completed)
 		w.attr("finish_tool", quote(f.FinishTool))
 		w.text("finish_argument", f.FinishArg)
+		if f.Inline {
+			w.attr("inline", "true")
+		}
 	}
 	w.close()
 }

@@ -224,14 +224,18 @@ func (e *Engine) firstSearches(ctx context.Context, lives []*live) error {
 			if l.text != nil {
 				at = episode.Span{Start: l.text.length(), End: l.text.length()}
 			}
-			l.ep.Turns = append(l.ep.Turns, episode.Turn{
-				Span: at, ActionSpan: at, Action: episode.ActionCall, Tool: l.job.Agent.Tool,
-				Arguments: map[string]any{"query": l.job.Question.Text},
-			})
+			l.ep.Turns = append(l.ep.Turns, firstTurn(l.job.Question, l.job.Agent, at))
 			calls = append(calls, &call{live: l, turn: len(l.ep.Turns) - 1})
 		}
 	}
 	return e.call(ctx, calls)
+}
+
+// firstTurn is the search that an agent makes before the policy speaks.
+func firstTurn(q episode.Question, agent *Agent, at episode.Span) episode.Turn {
+	return episode.Turn{
+		Span: at, ActionSpan: at, Action: episode.ActionCall, Tool: agent.Tool, Arguments: map[string]any{"query": q.Text},
+	}
 }
 
 // turn lets every active episode write once and act.
@@ -330,7 +334,7 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 	agent := l.job.Agent
 	text := e.Tokenizer.Decode(written)
 	action := agent.Protocol.Parse(text)
-	turn := episode.Turn{Span: span, Text: text, Thought: action.Thought, Action: action.Kind}
+	turn := episode.Turn{Sequence: l.text.sequence, Span: span, Text: text, Thought: action.Thought, Action: action.Kind}
 	turn.ActionSpan = e.actionSpan(span, written, action)
 	l.fresh++
 	defer func() { l.ep.Turns = append(l.ep.Turns, turn) }()

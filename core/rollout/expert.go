@@ -9,12 +9,21 @@ import (
 )
 
 // Expert parses a transcript by the agent's protocol into an episode: the policy's text is trained, the observations
-// in it are not. It must end in an answer. The end-of-sequence token is added where the transcript has it, and where
+// in it are not. Under protocol tags it must end in an answer; for protocol fields see [Fields]: a transcript there is
+// the turns one after the other, each followed by the section "observation" with what it came to, and it begins with
+// that of the first search where the agent makes one. The end-of-sequence token is added where the transcript has it, and where
 // sampling would go on to it.
 func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript string) (*Episode, error) {
+	if fields, ok := agent.Protocol.(*Fields); ok {
+		ep, err := e.expertFields(id, q, agent, fields, transcript)
+		if err != nil {
+			return nil, fmt.Errorf("expert of question %s: %w", q.ID, err)
+		}
+		return ep, nil
+	}
 	tags, ok := agent.Protocol.(*Tags)
 	if !ok {
-		return nil, fmt.Errorf("expert of question %s: only the protocol tags reads transcripts, got %T", q.ID, agent.Protocol)
+		return nil, fmt.Errorf("expert of question %s: only the protocols tags and fields read transcripts, got %T", q.ID, agent.Protocol)
 	}
 	ep, err := e.Prompt(q, agent)
 	if err != nil {

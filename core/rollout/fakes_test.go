@@ -87,12 +87,14 @@ func (s *script) Generate(_ context.Context, rows []Row, _ sdk.Sampling) ([]Gene
 	var out []Generated
 	for _, row := range rows {
 		seen[row.ID] = runes{}.Decode(row.Tokens)
-		turns := s.turns[row.ID]
-		if s.at[row.ID] >= len(turns) {
-			return nil, fmt.Errorf("row %d asks for turn %d of %d", row.ID, s.at[row.ID], len(turns))
+		// A prompt that is rendered anew has a row of its own, as many rows further on as there are jobs.
+		job := row.ID % int64(len(s.turns))
+		turns := s.turns[job]
+		if s.at[job] >= len(turns) {
+			return nil, fmt.Errorf("row %d asks for turn %d of %d", row.ID, s.at[job], len(turns))
 		}
-		text := turns[s.at[row.ID]]
-		s.at[row.ID]++
+		text := turns[s.at[job]]
+		s.at[job]++
 		if s.cut != nil {
 			text = s.cut(text)
 		}

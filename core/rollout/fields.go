@@ -21,6 +21,8 @@ type Fields struct {
 	// FinishTool is the tool that ends the episode, "" for none. It needs no retriever. Its argument FinishArg is the
 	// answer; with "" it gives none.
 	FinishTool, FinishArg string
+	// Inline makes a marker act wherever it stands, for tokenizers of words, which know no lines.
+	Inline bool
 }
 
 // Check says what is wrong with the fields.
@@ -66,20 +68,16 @@ type section struct {
 	start, end    int
 }
 
-// sections cuts text at its marker lines; what comes before the first one is left out.
+// sections cuts text at its markers; what comes before the first one is left out.
 func (f *Fields) sections(text string) []section {
 	var list []section
 	body := 0
-	for start, end := range lines(text) {
-		name, ok := f.marker(text[start:end])
-		if !ok {
-			continue
-		}
+	for m := range f.markers(text) {
 		if n := len(list); n > 0 {
-			list[n-1].content, list[n-1].end = text[body:start], start
+			list[n-1].content, list[n-1].end = text[body:m.start], m.start
 		}
-		list = append(list, section{name: name, start: start})
-		body = end
+		list = append(list, section{name: m.name, start: m.start})
+		body = m.end
 	}
 	if n := len(list); n > 0 {
 		list[n-1].content, list[n-1].end = text[body:], len(text)
@@ -88,6 +86,41 @@ func (f *Fields) sections(text string) []section {
 		list[i].content = strings.TrimFunc(list[i].content, isSpace)
 	}
 	return list
+}
+
+// markers finds the markers of a text: name and byte range.
+func (f *Fields) markers(text string) iter.Seq[section] {
+	return func(yield func(section) bool) {
+		if f.Inline {
+			f.inlineMarkers(text, yield)
+			return
+		}
+		for start, end := range lines(text) {
+			if name, ok := f.marker(text[start:end]); ok && !yield(section{name: name, start: start, end: end}) {
+				return
+			}
+		}
+	}
+}
+
+func (f *Fields) inlineMarkers(text string, yield func(section) bool) {
+	open, closing := strings.TrimLeftFunc(f.Marker.Open, isSpace), strings.TrimRightFunc(f.Marker.Close, isSpace)
+	for at := 0; ; {
+		i := strings.Index(text[at:], open)
+		if i < 0 {
+			return
+		}
+		start, from := at+i, at+i+len(open)
+		at = from
+		name, _, ok := strings.Cut(text[from:], closing)
+		if !ok || !word(name) {
+			continue
+		}
+		at = from + len(name) + len(closing)
+		if !yield(section{name: name, start: start, end: at}) {
+			return
+		}
+	}
 }
 
 // marker gives the field that a line is the marker of.

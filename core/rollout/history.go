@@ -269,22 +269,13 @@ func (e *Engine) written(ep *Episode, turn episode.Turn, agent *Agent) ([]int32,
 	return e.Tokenizer.EncodePieces(agent.Protocol.(*Fields).trust(turn.Text)), nil
 }
 
-// trust splits text so that only its marker lines are trusted, with the ends of lines around them.
+// trust splits text so that only its markers are trusted.
 func (f *Fields) trust(text string) []Piece {
 	var pieces []Piece
 	done := 0
-	for start, end := range lines(text) {
-		if _, ok := f.marker(text[start:end]); !ok {
-			continue
-		}
-		if start > done && text[start-1] == '\n' {
-			start--
-		}
-		if end < len(text) && text[end] == '\n' {
-			end++
-		}
-		pieces = append(pieces, Piece{Text: text[done:start]}, Piece{Text: text[start:end], Trusted: true})
-		done = end
+	for m := range f.markers(text) {
+		pieces = append(pieces, Piece{Text: text[done:m.start]}, Piece{Text: text[m.start:m.end], Trusted: true})
+		done = m.end
 	}
 	return append(pieces, Piece{Text: text[done:]})
 }

@@ -192,6 +192,9 @@ func Check(ep *Episode, tok Tokenizer) error {
 		}
 	}
 	for i, t := range ep.Turns {
+		if len(ep.Sequences) == 0 && t.Text == "" {
+			continue // a first search used the budget up before any prompt was made
+		}
 		if t.Sequence < 0 || t.Sequence >= len(ep.Sequences) || t.Span.End > ep.Sequences[t.Sequence].Length {
 			return fail("turn %d lies outside its sequence", i)
 		}

@@ -136,21 +136,35 @@ func optional(t *experiment.Template) rollout.Template {
 	return template{t}
 }
 
+// protocol makes the rollout engine's protocol from a resolved one.
+func protocol(p experiment.Protocol) (rollout.Protocol, error) {
+	switch p.Kind {
+	case experiment.ProtocolTags:
+		t := p.Tags
+		if len(t.Calls) > 0 {
+			return nil, fmt.Errorf("protocol \"tags\" with tags of their own for several tools is not supported by this version: %w", sdk.ErrNotSupported)
+		}
+		tags := &rollout.Tags{
+			Think: rollout.TagPair(t.Think), Call: rollout.TagPair(t.Call), Observation: rollout.TagPair(t.Observation),
+			Answer: rollout.TagPair(t.Answer), StopAtAnswer: t.StopAtAnswer, CallsInThink: t.CallsInThink,
+		}
+		return tags, tags.Check()
+	case experiment.ProtocolFields:
+		f := p.Fields
+		fields := &rollout.Fields{
+			Marker: rollout.TagPair(f.Marker), Thought: f.Thought, Tool: f.Tool, Arguments: f.Arguments, Completed: f.Completed,
+			FinishTool: f.FinishTool, FinishArg: f.FinishArg, Inline: f.Inline,
+		}
+		return fields, fields.Check()
+	}
+	return nil, fmt.Errorf("protocol %q is not supported by this version; use protocol \"tags\" or \"fields\": %w", p.Kind, sdk.ErrNotSupported)
+}
+
 // agent makes the rollout engine's agent from a resolved one. tools describes the tools there are, by name.
 func agent(a *experiment.Agent, tools map[string]sdk.Tool) (*rollout.Agent, error) {
 	place := fmt.Sprintf("%s:%d", a.Range.Filename, a.Range.Start.Line)
-	if a.Protocol.Kind != "tags" {
-		return nil, fmt.Errorf("%s: protocol %q is not supported by this version; use protocol \"tags\": %w", place, a.Protocol.Kind, sdk.ErrNotSupported)
-	}
-	p := a.Protocol.Tags
-	if len(p.Calls) > 0 {
-		return nil, fmt.Errorf("%s: protocol \"tags\" with tags of their own for several tools is not supported by this version: %w", place, sdk.ErrNotSupported)
-	}
-	tags := &rollout.Tags{
-		Think: rollout.TagPair(p.Think), Call: rollout.TagPair(p.Call), Observation: rollout.TagPair(p.Observation),
-		Answer: rollout.TagPair(p.Answer), StopAtAnswer: p.StopAtAnswer, CallsInThink: p.CallsInThink,
-	}
-	if err := tags.Check(); err != nil {
+	spoken, err := protocol(a.Protocol)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
 	names := a.Tools
@@ -161,7 +175,7 @@ func agent(a *experiment.Agent, tools map[string]sdk.Tool) (*rollout.Agent, erro
 		slices.Sort(names)
 	}
 	out := &rollout.Agent{
-		Protocol: tags, ChatTemplate: a.ChatTemplate, System: optional(a.System), User: optional(a.User),
+		Protocol: spoken, ChatTemplate: a.ChatTemplate, System: optional(a.System), User: optional(a.User),
 		Observation: optional(a.Observation), Invalid: optional(a.Invalid), Limit: optional(a.Limit), Closing: optional(a.Closing),
 		MaxTurns: a.MaxTurns, MaxSearches: a.MaxSearches, OnBudget: a.OnBudget, FirstSearch: a.FirstAction == "search_question",
 		TurnTokens: rollout.TurnTokens(a.TurnTokens), MaxResponseTokens: a.MaxResponseTokens,
@@ -176,7 +190,7 @@ func agent(a *experiment.Agent, tools map[string]sdk.Tool) (*rollout.Agent, erro
 		out.Descriptions = append(out.Descriptions, description)
 	}
 	if out.Tool == "" && len(names) > 0 {
-		if len(names) > 1 {
+		if len(names) > 1 && a.Protocol.Kind == experiment.ProtocolTags {
 			return nil, fmt.Errorf("%s: the agent has %d tools; say which one plain calls go to with tool = …", place, len(names))
 		}
 		out.Tool = names[0]

@@ -20,8 +20,9 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 	}
 	for _, a := range agents(config) {
 		switch {
-		case a.Protocol.Kind != "tags":
-			add(a.Range, "Protocol %q is not supported by this version; use protocol \"tags\".", a.Protocol.Kind)
+		case a.Protocol.Kind == experiment.ProtocolFields:
+		case a.Protocol.Kind != experiment.ProtocolTags:
+			add(a.Range, "Protocol %q is not supported by this version; use protocol \"tags\" or \"fields\".", a.Protocol.Kind)
 		case len(a.Protocol.Tags.Calls) > 0:
 			add(a.Range, "Tags of their own for several tools (calls) are not supported by this version; use call.")
 		}
