@@ -73,8 +73,9 @@ func (m *model) feedForward(x, gateUp, down *Node) *Node {
 
 // projections computes the query, key and value heads of x [..., hidden]: q [..., heads, headDim] and k, v
 // [..., kvHeads, headDim], with q and k normalised (QK-norm) and rotated. cos and sin are
-// [..., heads+kvHeads, headDim]. q carries the attention's scale 1/√headDim when scaled is set.
-func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, scaled bool) (q, k, v *Node) {
+// [..., heads+kvHeads, headDim]. For the fused attention, which scales by itself, they have no gradient; else q carries
+// the scale 1/√headDim.
+func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, fused bool) (q, k, v *Node) {
 	c := m.config
 	var bias *Node
 	if li.qkvBias >= 0 {
@@ -83,23 +84,31 @@ func (m *model) projections(weights []*Node, li layerIndex, x, cos, sin *Node, s
 	qkv := m.dense(x, weights[li.qkv], bias)
 	lead := x.Shape().Dimensions[:x.Rank()-1]
 	all := Reshape(qkv, append(append([]int{}, lead...), c.Heads+2*c.KVHeads, c.HeadDim)...)
-	axis := all.Rank() - 2
-	v = SliceAxis(all, axis, AxisRange(c.Heads+c.KVHeads, c.Heads+2*c.KVHeads))
-	scale := 1 / math.Sqrt(float64(c.HeadDim))
-	if c.QKNorm {
-		q = m.rmsNorm(SliceAxis(all, axis, AxisRange(0, c.Heads)), weights[li.qNorm])
-		k = m.rmsNorm(SliceAxis(all, axis, AxisRange(c.Heads, c.Heads+c.KVHeads)), weights[li.kNorm])
-		q = m.rotate(q, SliceAxis(cos, axis, AxisRange(0, c.Heads)), SliceAxis(sin, axis, AxisRange(0, c.Heads)))
-		k = m.rotate(k, SliceAxis(cos, axis, AxisRange(0, c.KVHeads)), SliceAxis(sin, axis, AxisRange(0, c.KVHeads)))
-	} else {
-		qk := m.rotate(SliceAxis(all, axis, AxisRange(0, c.Heads+c.KVHeads)), cos, sin)
-		q = SliceAxis(qk, axis, AxisRange(0, c.Heads))
-		k = SliceAxis(qk, axis, AxisRange(c.Heads, c.Heads+c.KVHeads))
+	cut := func(x *Node, from, to int) *Node {
+		if fused {
+			return gatherRange(x, x.Rank()-2, from, to)
+		}
+		return SliceAxis(x, x.Rank()-2, AxisRange(from, to))
 	}
-	if scaled {
-		q = MulScalar(q, scale)
+	keys := c.Heads + c.KVHeads
+	v = cut(all, keys, keys+c.KVHeads)
+	if c.QKNorm {
+		q = m.rotate(m.rmsNorm(cut(all, 0, c.Heads), weights[li.qNorm]), cut(cos, 0, c.Heads), cut(sin, 0, c.Heads))
+		k = m.rotate(m.rmsNorm(cut(all, c.Heads, keys), weights[li.kNorm]), cut(cos, 0, c.KVHeads), cut(sin, 0, c.KVHeads))
+	} else {
+		qk := m.rotate(cut(all, 0, keys), cos, sin)
+		q, k = cut(qk, 0, c.Heads), cut(qk, c.Heads, keys)
+	}
+	if !fused {
+		q = MulScalar(q, 1/math.Sqrt(float64(c.HeadDim)))
 	}
 	return q, k, v
+}
+
+// gatherRange is SliceAxis for graphs without a gradient: on the Go backend a gather copies runs of memory, and a slice
+// element by element.
+func gatherRange(x *Node, axis, from, to int) *Node {
+	return GatherSlices(x, []int{axis}, Const(x.Graph(), []int32{int32(from)}), []int{to - from}, true)
 }
 
 // rotate applies rotary positions (Su et al. 2021) in the half-split form of the Llama implementations: cos and sin
@@ -152,7 +161,7 @@ func (m *model) sequences(weights []*Node, tokens *Node, recompute bool) *Node {
 		if recompute {
 			x = x.Checkpoint()
 		}
-		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, true)
+		q, k, v := m.projections(weights, li, m.rmsNorm(x, weights[li.inputNorm]), cos, sin, false)
 		x = Add(x, m.dense(m.causalAttention(q, k, v, mask), weights[li.out], m.optional(weights, li.outBias)))
 		x = Add(x, m.feedForward(m.rmsNorm(x, weights[li.postNorm]), weights[li.gateUp], weights[li.down]))
 	}

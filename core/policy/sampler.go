@@ -236,7 +236,7 @@ func (r *sampling) choose(args *arguments, g *graph.Graph, takes func(row int) b
 	if err != nil {
 		return err
 	}
-	heads := len(out) - 2*r.p.model.config.Layers
+	heads := len(out) - r.p.model.caches()
 	r.cache = out[heads:]
 	if r.how == chooseHost {
 		logits, err := downloadFloats(out[0])

@@ -17,10 +17,10 @@ const loopTokens = 16
 // end-of-sequence token or after its quota; then it stands still.
 //
 // Parameters: weights; tokens, positions, quota [slots], for rows that stand still 0, length, 0; uniforms
-// [steps, slots]; inverse temperature; zeros [slots, steps] for tokens and for log-probabilities; keys; values. Results: tokens, log-probabilities [slots, steps], of which a row's
-// first quota are real up to its end; keys; values.
+// [steps, slots]; inverse temperature; zeros [slots, steps] for tokens and for log-probabilities; caches.
+// Results: tokens, log-probabilities [slots, steps], of which a row's first quota are real up to its end; caches.
 func (m *model) decodeLoop(g *Graph, slots, length, steps, choose int) []*Node {
-	layers, dims := m.config.Layers, []int{slots, steps}
+	dims := []int{slots, steps}
 	weights := m.parameters(g)
 	i32 := func(name string, dims ...int) *Node { return Parameter(g, name, shapes.Make(dtypes.Int32, dims...)) }
 	tokens, positions, quota := i32("tokens", slots), i32("positions", slots), i32("quota", slots)
@@ -28,12 +28,12 @@ func (m *model) decodeLoop(g *Graph, slots, length, steps, choose int) []*Node {
 	inverse := Parameter(g, "inverse_temperature", shapes.Make(m.dtype))
 	// Zeros made here would be constants that the library reuses inside the loop, where they cannot be read.
 	outTokens, outLogps := i32("out_tokens", dims...), Parameter(g, "out_logps", shapes.Make(m.dtype, dims...))
-	keys, values := m.cacheParameters(g, slots, length)
+	caches := m.cacheParameters(g, slots, length)
 
 	state := []*Node{Const(g, int32(0)), tokens, positions, quota, uniforms, inverse, outTokens, outLogps}
 	fixed := len(state)
 	// Closures cannot read nodes from outside them on XLA: weights travel along.
-	state = append(append(append(state, keys...), values...), weights...)
+	state = append(append(state, caches...), weights...)
 	inputs := func(g *Graph) []*Node {
 		in := make([]*Node, len(state))
 		for i, n := range state {
@@ -48,10 +48,10 @@ func (m *model) decodeLoop(g *Graph, slots, length, steps, choose int) []*Node {
 	body := NewClosure(g, func(g *Graph) []*Node {
 		in := inputs(g)
 		step, tokens, positions, quota, uniforms, inverse, outTokens, outLogps := in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]
-		keys, values, weights := in[fixed:fixed+layers], in[fixed+layers:fixed+2*layers], in[fixed+2*layers:]
+		caches, weights := in[fixed:fixed+m.caches()], in[fixed+m.caches():]
 		zero, one := Const(g, int32(0)), Const(g, int32(1))
 		active := ConvertDType(GreaterThan(quota, ZerosLike(quota)), dtypes.Int32)
-		logits := m.decodeStep(weights, tokens, positions, active, keys, values)
+		logits := m.decodeStep(weights, tokens, positions, active, caches)
 		u := Gather(uniforms, step)
 		next := m.choose(logits, u, inverse, choose)
 		outTokens = DynamicUpdateSlice(outTokens, InsertAxes(next[0], -1), []*Node{zero, step})
@@ -64,10 +64,10 @@ func (m *model) decodeLoop(g *Graph, slots, length, steps, choose int) []*Node {
 		still := Equal(left, ZerosLike(left))
 		at := Where(still, AddScalar(ZerosLike(positions), float64(length)), Add(positions, OnesLike(positions)))
 		out := []*Node{Add(step, one), next[0], at, left, uniforms, inverse, outTokens, outLogps}
-		return append(append(append(out, keys...), values...), weights...)
+		return append(append(out, caches...), weights...)
 	})
 	out := While(cond, body, state...)
-	return append([]*Node{out[6], out[7]}, out[fixed:fixed+2*layers]...)
+	return append([]*Node{out[6], out[7]}, out[fixed:fixed+m.caches()]...)
 }
 
 // loop decodes up to loopTokens tokens of every running row in one call.

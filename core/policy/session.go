@@ -19,7 +19,7 @@ type Session struct {
 	version uint64 // of the weights that the cache was computed with
 	slots   []slotState
 	length  int
-	cache   []*tensors.Tensor // keys of all layers, then values: [slots, kvHeads, length+1, headDim]
+	cache   []*tensors.Tensor // as the model lays them out
 	bySlot  map[int64]int
 	forks   map[int64]fork
 	clock   uint64
@@ -345,9 +345,13 @@ func (r *sampling) prefillWave(wave []piece) error {
 	starts, counts, last := make([]int32, slots), make([]int32, slots), make([]int32, slots)
 	at := 0
 	complete := map[int]bool{}
+	fresh := 1
 	for _, p := range wave {
 		slot, row := r.slot[p.row], r.rows[p.row]
 		starts[slot], counts[slot] = int32(p.from), int32(p.to-p.from)
+		if p.from > 0 {
+			fresh = 0
+		}
 		for j := p.from; j < p.to; j++ {
 			tokens[at], positions[at] = row.Tokens[j], int32(j)
 			query[2*at], query[2*at+1] = int32(slot), int32(j-p.from)
@@ -359,9 +363,9 @@ func (r *sampling) prefillWave(wave []piece) error {
 		st := &r.slots[slot]
 		st.tokens = append(st.tokens, row.Tokens[p.from:p.to]...)
 	}
-	key := programKey{kind: "prefill", sizes: [6]int{slots, r.length, n, width, r.how}}
+	key := programKey{kind: "prefill", sizes: [6]int{slots, r.length, n, width, r.how, fresh}}
 	g, err := r.p.programs.get(r.p.backend, key, func(g *graph.Graph) []*graph.Node {
-		return m.prefill(g, slots, r.length, n, width, r.how)
+		return m.prefill(g, slots, r.length, n, width, r.how, fresh == 1)
 	})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 )
@@ -22,11 +21,7 @@ func (s *Session) move(slots []slotState, source, keep []int32, length int) erro
 	switch {
 	case still:
 		return nil
-	case s.cache == nil || !slices.ContainsFunc(keep, func(n int32) bool { return n > 0 }):
-		return s.emptyCache()
-	case !s.p.backend.hostMemory:
-		return s.moveInGraph(len(old), oldLength, source, keep)
-	case stay:
+	case stay && s.p.backend.hostMemory:
 		for _, t := range s.cache {
 			if err := onHost(t, func(flat hostArray) {
 				for i := range slots {
@@ -37,6 +32,10 @@ func (s *Session) move(slots []slotState, source, keep []int32, length int) erro
 			}
 		}
 		return nil
+	case s.cache == nil || !slices.ContainsFunc(keep, func(n int32) bool { return n > 0 }):
+		return s.emptyCache()
+	case !s.p.backend.hostMemory:
+		return s.moveInGraph(len(old), oldLength, source, keep)
 	}
 	// One tensor after the other, so that the old caches and the new ones need not have room together.
 	for k, was := range s.cache {
@@ -71,7 +70,7 @@ func (s *Session) emptyCache() error {
 	if err := finalize(old...); err != nil {
 		return err
 	}
-	for range 2 * s.p.model.config.Layers {
+	for range s.p.model.caches() {
 		t, err := s.newCache()
 		if err != nil {
 			return err
@@ -83,8 +82,7 @@ func (s *Session) emptyCache() error {
 
 // newCache makes one empty tensor of the caches.
 func (s *Session) newCache() (*tensors.Tensor, error) {
-	m := s.p.model
-	shape := shapes.Make(m.dtype, len(s.slots), m.config.KVHeads, s.length+1, m.config.HeadDim)
+	shape := s.p.model.cacheShape(len(s.slots), s.length)
 	t, err := tensors.FromShapeForBackend(s.p.backend.engine, 0, shape)
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of %s: %w", shape, err)
@@ -112,7 +110,7 @@ func (s *Session) moveInGraph(oldSlots, oldLength int, source, keep []int32) err
 	return finalize(was...)
 }
 
-// hostArray is the memory of a cache tensor [slots, heads, length+1, headDim].
+// hostArray is the memory of a cache tensor [slots, heads, length+1, width].
 type hostArray interface {
 	clear(slot, from, to int)
 	copy(slot int, source hostArray, from, tokens int)
