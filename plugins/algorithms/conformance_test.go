@@ -32,7 +32,11 @@ func TestConformance(t *testing.T) {
 	t.Run("search-r1", func(t *testing.T) {
 		sdktest.TestAlgorithm(t, searchr1.Plugin(),
 			sdktest.AlgorithmCase{Name: "defaults"},
-			sdktest.AlgorithmCase{Name: "without reference", Values: map[string]any{"kl": map[string]any{"kind": "none"}, "group_size": 1, "updates": 3}})
+			sdktest.AlgorithmCase{Name: "without reference", Values: map[string]any{"kl": map[string]any{"kind": "none"}, "group_size": 1, "updates": 3}},
+			sdktest.AlgorithmCase{Name: "observations trained", Values: map[string]any{"mask_observations": false}},
+			sdktest.AlgorithmCase{Name: "critic", Values: map[string]any{"estimator": "gae", "group_size": 1}},
+			sdktest.AlgorithmCase{Name: "critic, loss with divergence", Values: map[string]any{"estimator": "gae", "updates": 3, "epochs": 2,
+				"kl": map[string]any{"kind": "k3"}, "gae": map[string]any{"gamma": .99, "lambda": .95, "critic_warmup": 1}}})
 	})
 	t.Run("stepsearch", func(t *testing.T) {
 		sdktest.TestAlgorithm(t, stepsearch.Plugin(),

@@ -1,9 +1,9 @@
-// Package searchr1 is Search-R1 with GRPO (Jin et al., arXiv:2503.09516): groups of episodes per question, advantages
-// relative to the group, a clipped surrogate on the policy's own tokens, and a divergence from the reference in the
-// loss.
+// Package searchr1 is Search-R1 (Jin et al., arXiv:2503.09516) with GRPO or with PPO: a clipped surrogate on the policy's
+// own tokens. With GRPO advantages are relative to the other episodes of the question and the divergence from the
+// reference stands in the loss; with PPO a critic gives advantages per token and the divergence stands in the reward.
 //
-// The loss is a mean over all policy tokens of a mini-batch. The release takes it per micro-batch and averages those;
-// with one micro-batch the two are the same.
+// The loss is a mean over all tokens of a mini-batch. The release takes it per micro-batch and averages those; with one
+// micro-batch the two are the same.
 package searchr1
 
 import (
@@ -11,15 +11,17 @@ import (
 
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/diag"
-	"github.com/forage-rl/forage/core/sdk/objective"
 	"github.com/forage-rl/forage/plugins/algorithms/internal/grpo"
+	"github.com/forage-rl/forage/plugins/algorithms/internal/ppo"
 )
 
 // Config is the configuration of the algorithm.
 type Config struct {
-	Estimator    string `forage:"estimator" default:"grpo" enum:"grpo,gae" doc:"How advantages are estimated. grpo: relative to the other episodes of the question. gae (PPO with a critic) is not supported yet." source:"Search-R1 (arXiv:2503.09516), section 3.1"`
-	GroupSize    int    `forage:"group_size" default:"5" min:"1" doc:"Episodes sampled per question." source:"Search-R1 (arXiv:2503.09516), training settings"`
-	NormalizeStd bool   `forage:"normalize_std" default:"true" doc:"Divide advantages by the standard deviation of the group's rewards." source:"GRPO (arXiv:2402.03300), section 4.1.2"`
+	Estimator        string `forage:"estimator" default:"grpo" enum:"grpo,gae" doc:"How advantages are estimated. grpo: relative to the other episodes of the question. gae: PPO, per token with a critic." source:"Search-R1 (arXiv:2503.09516), section 3.1"`
+	GroupSize        int    `forage:"group_size" default:"5" min:"1" doc:"Episodes sampled per question. The paper has 5 with grpo and 1 with gae." source:"Search-R1 (arXiv:2503.09516), training settings"`
+	NormalizeStd     bool   `forage:"normalize_std" default:"true" doc:"Divide advantages by the standard deviation of the group's rewards. Only with grpo." source:"GRPO (arXiv:2402.03300), section 4.1.2"`
+	GAE              GAE    `forage:"gae" doc:"Settings of estimator = gae."`
+	MaskObservations bool   `forage:"mask_observations" default:"true" doc:"Leave what the search engine returned out of the policy's loss. Without it the policy also learns to write documents: the paper's ablation." source:"Search-R1 (arXiv:2503.09516), section 3.1"`
 
 	ClipLow            float64 `forage:"clip_low" default:"0.2" min:"0" max:"1" doc:"The ratio to the sampling policy is clipped below at 1 - clip_low." source:"Search-R1 (arXiv:2503.09516), training settings"`
 	ClipHigh           float64 `forage:"clip_high" default:"0.2" min:"0" doc:"The ratio to the sampling policy is clipped above at 1 + clip_high." source:"Search-R1 (arXiv:2503.09516), training settings"`
@@ -35,21 +37,46 @@ type Config struct {
 
 // KL is the divergence term.
 type KL struct {
-	Kind        string  `forage:"kind" default:"k3" enum:"none,k1,k2,k3" doc:"Estimator: k3 is exp(-d) - 1 + d of the log-ratio d, k2 is d²/2, k1 is d." source:"GRPO (arXiv:2402.03300), eq. 4"`
+	Kind        string  `forage:"kind" default:"auto" enum:"auto,none,k1,k2,k3,reward" doc:"auto is the paper's: k3 with grpo, reward with gae. In the loss, of the log-ratio d: k3 is exp(-d) - 1 + d, k2 is d²/2, k1 is d. reward: d is taken off the reward of each token of the policy; only with gae." source:"Search-R1 (arXiv:2503.09516), section 3.1"`
 	Coefficient float64 `forage:"coefficient" default:"0.001" min:"0" doc:"Weight of the divergence." source:"Search-R1 (arXiv:2503.09516), training settings"`
 }
 
-const objectiveName = "search-r1"
+// GAE configures the advantages per token and the critic. The optimizer of the critic is the stage's block critic.
+type GAE struct {
+	Gamma        float64 `forage:"gamma" default:"1" min:"0" max:"1" doc:"Discount per token." source:"Search-R1 (arXiv:2503.09516), training settings"`
+	Lambda       float64 `forage:"lambda" default:"1" min:"0" max:"1" doc:"Weight of later errors of the critic: 1 takes the rewards to come as they are, 0 the value of the next token alone." source:"Search-R1 (arXiv:2503.09516), training settings"`
+	ValueClip    float64 `forage:"value_clip" default:"0.5" min:"0" doc:"The critic's loss holds a value within value_clip of what it was before the update." source:"default (not in the paper)"`
+	CriticWarmup int     `forage:"critic_warmup" default:"0" min:"0" doc:"Steps at the start of the stage in which only the critic is trained." source:"default (not in the paper)"`
+}
 
-func (c Config) usesReference() bool { return c.KL.Kind != "none" && c.KL.Coefficient != 0 }
+const label = "search-r1"
 
-// Validate refuses what this version does not offer.
+func (c Config) usesCritic() bool { return c.Estimator == "gae" }
+
+// kl is the divergence that is meant: in the reward, none, or the estimator in the loss.
+func (c Config) kl() string {
+	switch {
+	case c.KL.Coefficient == 0:
+		return "none"
+	case c.KL.Kind != "auto":
+		return c.KL.Kind
+	case c.usesCritic():
+		return "reward"
+	}
+	return "k3"
+}
+
+func (c Config) training() grpo.Training {
+	return grpo.Training{MiniBatch: c.MiniBatch, Updates: c.Updates, Epochs: c.Epochs, Temperature: c.Temperature}
+}
+
+// Validate refuses settings that contradict each other.
 func (c Config) Validate() diag.Diagnostics {
 	var ds diag.Diagnostics
-	if c.Estimator == "gae" {
-		ds.Errorf(diag.Attr("estimator"), "Not supported", "PPO with a critic (estimator = \"gae\") is not supported in this version; use estimator = \"grpo\".")
+	if !c.usesCritic() && c.KL.Kind == "reward" {
+		ds.Errorf(diag.Attr("kl").Attr("kind"), "No reward per token", "kl.kind = \"reward\" takes the divergence off the rewards of single tokens, which only estimator = \"gae\" has; use k1, k2, k3 or none.")
 	}
-	if c.GroupSize == 1 {
+	if !c.usesCritic() && c.GroupSize == 1 {
 		ds.Warnf(diag.Attr("group_size"), "Group of one", "A group of one has nothing to be compared with: its advantage is its reward. Use 2 or more.")
 	}
 	return ds
@@ -57,45 +84,38 @@ func (c Config) Validate() diag.Diagnostics {
 
 // Plugin describes the algorithm.
 func Plugin() sdk.AlgorithmPlugin {
-	return sdk.NewAlgorithm("search-r1", "GRPO with retrieval: group-relative advantages, clipped surrogate on the policy's tokens, divergence in the loss.",
+	return sdk.NewAlgorithm(label, "GRPO or PPO with retrieval: a clipped surrogate on the policy's own tokens, documents left out.",
 		"Search-R1 (arXiv:2503.09516)",
 		func(_ context.Context, c Config, host sdk.Host) (sdk.Algorithm, error) {
-			return algorithm{c, host}, nil
+			if c.usesCritic() {
+				return c.ppo(host), nil
+			}
+			return c.grpo(host)
 		})
 }
 
-type algorithm struct {
-	config Config
-	host   sdk.Host
+func (c Config) grpo(host sdk.Host) (sdk.Algorithm, error) {
+	o, err := Objective(c)
+	m := grpo.Method{
+		Label: label, Config: c, Objective: o, Training: c.training(), TrainsObservations: !c.MaskObservations,
+		Collect: grpo.CollectGroups(host, c.GroupSize, func(rewards []float64) []float64 { return grpo.Advantages(rewards, c.NormalizeStd) }),
+	}
+	if c.kl() != "none" {
+		m.Reference = sdk.ReferenceStageStart
+	}
+	return m, err
 }
 
-func (a algorithm) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanResponse, error) {
-	if req.Produce {
-		return sdk.PlanResponse{}, grpo.NotSupported("search-r1 only trains: stage %q makes no updates; use a training stage", req.Stage)
+func (c Config) ppo(host sdk.Host) sdk.Algorithm {
+	s := ppo.Settings{
+		Gamma: c.GAE.Gamma, Lambda: c.GAE.Lambda, ClipLow: c.ClipLow, ClipHigh: c.ClipHigh, ValueClip: c.GAE.ValueClip,
+		EntropyCoefficient: c.EntropyCoefficient, Aggregation: c.Aggregation, TrainObservations: !c.MaskObservations,
+		CriticWarmup: c.GAE.CriticWarmup, Training: c.training(),
 	}
-	o, err := Objective(a.config)
-	if err != nil {
-		return sdk.PlanResponse{}, err
+	if kind := c.kl(); kind == "reward" {
+		s.KLCoefficient = c.KL.Coefficient
+	} else {
+		s.LossKL, s.LossKLCoefficient = kind, c.KL.Coefficient
 	}
-	plan := sdk.PlanResponse{Objectives: []objective.Objective{o}, DefaultsNotInPaper: grpo.DefaultsInForce(a.config)}
-	if a.config.usesReference() {
-		plan.Reference = sdk.ReferenceStageStart
-	}
-	return plan, nil
-}
-
-func (a algorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepResponse, error) {
-	c := a.config
-	groups, err := grpo.Sample(ctx, a.host, req.Questions, c.GroupSize)
-	if err != nil {
-		return sdk.StepResponse{}, err
-	}
-	out := sdk.StepResponse{Metrics: grpo.Metrics(groups)}
-	if samples := grpo.Samples(groups, c.NormalizeStd); len(samples) > 0 {
-		out.Updates = []sdk.Update{{
-			Objective: objectiveName, Samples: samples, Epochs: c.Epochs, Temperature: c.Temperature, Order: sdk.OrderGiven,
-			MiniBatch: sdk.MiniBatch{Count: grpo.MiniBatch(grpo.Episodes(samples), c.MiniBatch, c.Updates), Unit: sdk.UnitEpisode},
-		}}
-	}
-	return out, nil
+	return ppo.Method{Label: label, Config: c, Settings: s, Host: host, GroupSize: c.GroupSize}
 }

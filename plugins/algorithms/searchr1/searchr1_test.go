@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/forage-rl/forage/core/sdk"
@@ -36,7 +35,7 @@ func TestVectorActorLoss(t *testing.T) {
 			Total float64       `json:"total"`
 			Grad  [][][]float64 `json:"grad_logits"`
 		}](t, c.Want())
-		o, err := Objective(Config{ClipLow: in.Clip, ClipHigh: in.Clip, EntropyCoefficient: in.Entropy, KL: KL{Kind: "k3", Coefficient: in.KL}, Aggregation: "token_mean"})
+		o, err := Objective(Config{MaskObservations: true, ClipLow: in.Clip, ClipHigh: in.Clip, EntropyCoefficient: in.Entropy, KL: KL{Kind: "k3", Coefficient: in.KL}, Aggregation: "token_mean"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,13 +153,129 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestCriticIsRefused(t *testing.T) {
-	ds := Plugin().Validate(map[string]any{"estimator": "gae"})
-	if !ds.HasErrors() || !strings.Contains(ds.Err().Error(), "not supported") || ds[0].Path.String() != "estimator" {
+func TestValidate(t *testing.T) {
+	ds := Plugin().Validate(map[string]any{"kl": map[string]any{"kind": "reward"}})
+	if !ds.HasErrors() || ds[0].Path.String() != "kl.kind" {
 		t.Errorf("diagnostics %v", ds)
 	}
 	if ds := Plugin().Validate(map[string]any{"group_size": 1}); ds.HasErrors() || len(ds) != 1 {
 		t.Errorf("diagnostics %v", ds)
+	}
+	if ds := Plugin().Validate(map[string]any{"group_size": 1, "estimator": "gae", "kl": map[string]any{"kind": "reward"}}); len(ds) != 0 {
+		t.Errorf("diagnostics %v", ds)
+	}
+}
+
+func TestPlanWithCritic(t *testing.T) {
+	a, _ := start(t, map[string]any{"estimator": "gae", "gae": map[string]any{"critic_warmup": 3}})
+	plan, err := a.Plan(t.Context(), sdk.PlanRequest{Stage: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	critic, actor := plan.Objectives[0], plan.Objectives[1]
+	if plan.Critic == nil || plan.Critic.Warmup != 3 || plan.Reference != sdk.ReferenceStageStart || plan.TrainsObservations {
+		t.Errorf("plan %+v", plan)
+	}
+	if actor.Uses(objective.OpRefLogP) || actor.TrainsObservations() || actor.Trains != objective.TrainsPolicy {
+		t.Errorf("the divergence stands in the reward, yet the policy's objective is %+v", actor)
+	}
+	if critic.Trains != objective.TrainsCritic || !critic.TrainsObservations() {
+		t.Errorf("the critic learns over documents too: %+v", critic)
+	}
+	for _, kind := range []string{"k3", "none"} {
+		a, _ := start(t, map[string]any{"estimator": "gae", "kl": map[string]any{"kind": kind}})
+		plan, err := a.Plan(t.Context(), sdk.PlanRequest{})
+		if err != nil || plan.Objectives[1].Uses(objective.OpRefLogP) != (kind == "k3") || (plan.Reference != "") != (kind == "k3") {
+			t.Errorf("%s: %v %+v", kind, err, plan)
+		}
+	}
+}
+
+// Without the mask the loss reaches documents, which the plan has to declare; so it is with either estimator.
+func TestMaskObservations(t *testing.T) {
+	for _, estimator := range []string{"grpo", "gae"} {
+		a, _ := start(t, map[string]any{"estimator": estimator, "mask_observations": false})
+		plan, err := a.Plan(t.Context(), sdk.PlanRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		actor := plan.Objectives[len(plan.Objectives)-1]
+		if !plan.TrainsObservations || !actor.TrainsObservations() {
+			t.Errorf("%s: declared %v", estimator, plan.TrainsObservations)
+		}
+		row := objective.Row{LogP: []float64{-1, -1, -1}, OldLogP: []float64{-1, -1, -1}, RefLogP: []float64{-1, -1, -1}, Entropy: []float64{0, 0, 0},
+			PolicyMask: []bool{true, false, true}, SequenceFields: map[string]float64{"advantage": 2}, TokenFields: map[string][]float64{"advantage": {2, 2, 2}}}
+		got, err := objective.Eval(actor, objective.Batch{Rows: []objective.Row{row}})
+		if err != nil || got.GradLogP[0][1] == 0 {
+			t.Errorf("%s: the document's token has no gradient: %v, %v", estimator, got.GradLogP, err)
+		}
+	}
+}
+
+// criticHost adds to fakeHost values of .5, and log-probabilities that are .1 above those of the reference.
+type criticHost struct{ fakeHost }
+
+func (h *criticHost) Values(_ context.Context, ids []string) ([]sdk.SequenceValues, error) {
+	return perToken(ids, .5), nil
+}
+
+func (h *criticHost) LogProbs(_ context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
+	if req.Reference {
+		return perToken(req.EpisodeIDs, -1.1), nil
+	}
+	return perToken(req.EpisodeIDs, -1), nil
+}
+
+func perToken(ids []string, v float32) []sdk.SequenceValues {
+	var out []sdk.SequenceValues
+	for _, id := range ids {
+		out = append(out, sdk.SequenceValues{EpisodeID: id, Values: []float32{v, v}})
+	}
+	return out
+}
+
+func TestStepWithCritic(t *testing.T) {
+	host := &criticHost{}
+	a, err := Plugin().New(t.Context(), map[string]any{"estimator": "gae", "group_size": 2, "mini_batch": 2, "kl": map[string]any{"coefficient": .5}}, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.Step(t.Context(), sdk.StepRequest{Questions: []episode.Question{{ID: "p"}, {ID: "q"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Updates) != 2 || out.Updates[0].Objective != "search-r1-critic" || out.Updates[1].Objective != "search-r1" {
+		t.Fatalf("the critic goes first: %+v", out.Updates)
+	}
+	for _, u := range out.Updates {
+		if len(u.Samples) != 4 || u.MiniBatch != (sdk.MiniBatch{Count: 2, Unit: sdk.UnitEpisode}) || u.Samples[3].EpisodeID != "q/1" {
+			t.Errorf("update %+v", u)
+		}
+	}
+	// Episode k of a question has reward k; each of its two tokens loses .5 · .1. Returns are sums of what comes.
+	close := func(got []float32, want ...float64) {
+		t.Helper()
+		for i := range want {
+			if d := float64(got[i]) - want[i]; d < -1e-6 || d > 1e-6 {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		}
+	}
+	close(out.Updates[0].Samples[0].TokenFields["return"], -.1, -.05)
+	close(out.Updates[0].Samples[1].TokenFields["return"], .9, .95)
+	// Advantages are {-.6, -.55, .4, .45} twice: mean -.075, and (n-1) variance 2·(.525² + .475²)·2/7.
+	deviation := .5351902
+	close(out.Updates[1].Samples[0].TokenFields["advantage"], -.525/deviation, -.475/deviation)
+	close(out.Updates[1].Samples[1].TokenFields["advantage"], .475/deviation, .525/deviation)
+	if used := out.UsedRewards["p/1"].Value; used < .8999 || used > .9001 {
+		t.Errorf("used reward %v", used)
+	}
+	if kl := out.Metrics["reward/kl"]; kl < .0999 || kl > .1001 {
+		t.Errorf("metrics %v", out.Metrics)
+	}
+	// Values are the same everywhere: they explain nothing of the returns.
+	if v, ok := out.Metrics["critic/explained_variance"]; !ok || v < -1e-6 || v > 1e-6 {
+		t.Errorf("explained variance %v", v)
 	}
 }
 
@@ -175,7 +290,7 @@ func TestAggregations(t *testing.T) {
 	}
 	batch := objective.Batch{Rows: []objective.Row{row("a", 1, 4), row("a", 2, 1), row("b", 4, 1)}}
 	for aggregation, want := range map[string]float64{"token_mean": -10. / 6, "sequence_mean": -7. / 3, "question_mean": -(1.5 + 4) / 2} {
-		o, err := Objective(Config{Aggregation: aggregation, ClipLow: .2, ClipHigh: .2, KL: KL{Kind: "none"}})
+		o, err := Objective(Config{MaskObservations: true, Aggregation: aggregation, ClipLow: .2, ClipHigh: .2, KL: KL{Kind: "none"}})
 		if err != nil {
 			t.Fatal(err)
 		}

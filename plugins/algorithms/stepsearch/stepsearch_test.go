@@ -167,7 +167,7 @@ func TestStep(t *testing.T) {
 			t.Errorf("return %d is %v, want %v", i, v, want[i])
 		}
 	}
-	for _, s := range samples {
+	for _, s := range out.Updates[1].Samples {
 		for _, v := range s.TokenFields["advantage"] {
 			all = append(all, float64(v))
 		}

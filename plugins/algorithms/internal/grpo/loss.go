@@ -6,6 +6,11 @@ import "github.com/forage-rl/forage/core/sdk/objective"
 // mini-batch; sequence_mean over sequences of each one's mean; question_mean over questions of that; constant over
 // sequences of each one's sum divided by length (Dr. GRPO, Liu et al. 2025, section 3.2).
 func Aggregation(name string, length float64) func(objective.Expr) objective.Expr {
+	return AggregationOver(name, length, objective.MaskPolicy)
+}
+
+// AggregationOver is [Aggregation] over the tokens of another mask.
+func AggregationOver(name string, length float64, mask string) func(objective.Expr) objective.Expr {
 	mean := objective.TokenMean
 	switch name {
 	case "sequence_mean":
@@ -15,7 +20,7 @@ func Aggregation(name string, length float64) func(objective.Expr) objective.Exp
 	case "constant":
 		mean = func(x objective.Expr, mask string) objective.Expr { return objective.ConstantMean(x, length, mask) }
 	}
-	return func(x objective.Expr) objective.Expr { return mean(x, objective.MaskPolicy) }
+	return func(x objective.Expr) objective.Expr { return mean(x, mask) }
 }
 
 // Loss are the terms that the objectives of these methods are made of.

@@ -44,6 +44,8 @@ type Method struct {
 	// AdvantagesOnly says that the objective has no term beside the advantages, so that samples whose advantages are
 	// all 0 make no update: an optimizer step on them would only carry old momentum on.
 	AdvantagesOnly bool
+	// TrainsObservations says that the objective reaches text that the policy did not write.
+	TrainsObservations bool
 	// NeedsExperts refuses a stage without.
 	NeedsExperts bool
 	// Collect samples what a step learns from.
@@ -61,7 +63,7 @@ func (m Method) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanResponse, 
 		return sdk.PlanResponse{}, NoExperts(m.Label, req.Stage)
 	}
 	return sdk.PlanResponse{
-		Objectives: []objective.Objective{m.Objective}, Reference: m.Reference, DefaultsNotInPaper: DefaultsInForce(m.Config),
+		Objectives: []objective.Objective{m.Objective}, Reference: m.Reference, TrainsObservations: m.TrainsObservations, DefaultsNotInPaper: DefaultsInForce(m.Config),
 	}, nil
 }
 

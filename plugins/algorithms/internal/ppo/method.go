@@ -1,6 +1,7 @@
 package ppo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,6 +20,13 @@ type Settings struct {
 	// ValueClip bounds how far a value may move in the critic's loss.
 	ValueClip          float64
 	EntropyCoefficient float64
+	// Aggregation of the policy's loss, as [grpo.Aggregation] names it; "" means token_mean.
+	Aggregation string
+	// LossKL is the estimator of a divergence from the reference that is added to the policy's loss, "" for none.
+	LossKL            string
+	LossKLCoefficient float64
+	// TrainObservations lets the policy's loss run over documents too.
+	TrainObservations bool
 	// PolicyTokens takes documents out of the recursion, of whitening and of the critic's loss.
 	PolicyTokens bool
 	// CriticWarmup is the number of steps in which only the critic is updated.
@@ -69,9 +77,16 @@ func (m Method) Objectives() (critic, policy objective.Objective, err error) {
 	if err != nil {
 		return critic, policy, err
 	}
+	policyMask, kl := objective.MaskPolicy, s.LossKL
+	if s.TrainObservations {
+		policyMask = objective.MaskResponse
+	}
+	if kl == "" {
+		kl = "none"
+	}
 	policy, err = grpo.Loss{
-		Advantage: objective.Field(advantageField, objective.Token), Aggregate: grpo.Aggregation("token_mean", 0),
-		ClipLow: s.ClipLow, ClipHigh: s.ClipHigh, EntropyCoefficient: s.EntropyCoefficient, KL: "none",
+		Advantage: objective.Field(advantageField, objective.Token), Aggregate: grpo.AggregationOver(cmp.Or(s.Aggregation, "token_mean"), 0, policyMask),
+		ClipLow: s.ClipLow, ClipHigh: s.ClipHigh, EntropyCoefficient: s.EntropyCoefficient, KL: kl, KLCoefficient: s.LossKLCoefficient,
 	}.Objective(m.policyObjective())
 	return critic, policy, err
 }
@@ -84,9 +99,9 @@ func (m Method) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanResponse, 
 	critic, policy, err := m.Objectives()
 	plan := sdk.PlanResponse{
 		Objectives: []objective.Objective{critic, policy}, Critic: &sdk.Critic{Warmup: m.Settings.CriticWarmup},
-		DefaultsNotInPaper: grpo.DefaultsInForce(m.Config),
+		TrainsObservations: m.Settings.TrainObservations, DefaultsNotInPaper: grpo.DefaultsInForce(m.Config),
 	}
-	if m.Settings.KLCoefficient > 0 {
+	if m.Settings.KLCoefficient > 0 || policy.Uses(objective.OpRefLogP) {
 		plan.Reference = sdk.ReferenceStageStart
 	}
 	return plan, err
@@ -109,16 +124,16 @@ func (m Method) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepResponse
 		groups[r.group].Rewards = append(groups[r.group].Rewards, sum(r.rewards))
 	}
 	out := sdk.StepResponse{Metrics: grpo.Metrics(groups), UsedRewards: map[string]sdk.UsedReward{}}
-	samples, err := m.samples(groups, responses, out)
+	critic, policy, err := m.samples(groups, responses, out)
 	if err != nil {
 		return sdk.StepResponse{}, err
 	}
-	if len(samples) == 0 {
+	if len(policy) == 0 {
 		out.Metrics["groups/no_update"] = 1
 		return out, nil
 	}
 	t := m.Settings.Training
-	out.Updates = []sdk.Update{t.Update(m.criticObjective(), samples), t.Update(m.policyObjective(), samples)}
+	out.Updates = []sdk.Update{t.Update(m.criticObjective(), critic), t.Update(m.policyObjective(), policy)}
 	return out, nil
 }
 
@@ -200,8 +215,9 @@ func (m Method) collect(ctx context.Context, groups []grpo.Group) ([]response, e
 	return out, nil
 }
 
-// samples estimates advantages and returns, and reports the rewards behind them in out.
-func (m Method) samples(groups []grpo.Group, responses []response, out sdk.StepResponse) ([]sdk.Sample, error) {
+// samples estimates advantages and returns, and reports the rewards behind them in out. The samples of critic and policy
+// are the same sequences, each with the field that its objective reads.
+func (m Method) samples(groups []grpo.Group, responses []response, out sdk.StepResponse) (critic, policy []sdk.Sample, err error) {
 	s := m.Settings
 	var raw, returns [][]float64
 	var masks [][]bool
@@ -229,29 +245,62 @@ func (m Method) samples(groups []grpo.Group, responses []response, out sdk.StepR
 		out.UsedRewards[r.episode.ID] = sdk.UsedReward{Value: sum(rewards), Turns: r.episode.Rewards.TurnTotals}
 	}
 	if tokens < 2 {
-		return nil, nil // nothing to compare
+		return nil, nil, nil // nothing to compare
 	}
 	whitened, err := Whiten(raw, masks)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	describe(out.Metrics, raw, returns, masks)
 	if s.KLCoefficient > 0 {
 		out.Metrics["reward/kl"] = divergence
 	}
-	var samples []sdk.Sample
 	for i, r := range responses {
 		at := 0
 		for k, seq := range r.episode.Sequences {
 			n := seq.ResponseLength()
 			if n > 0 {
-				samples = append(samples, sdk.Sample{EpisodeID: r.episode.ID, Sequence: k, Group: groups[r.group].Name, TokenFields: map[string][]float32{
-					advantageField: float32s(whitened[i][at : at+n]), returnField: float32s(returns[i][at : at+n]),
-				}})
+				sample := func(field string, values []float64) sdk.Sample {
+					return sdk.Sample{EpisodeID: r.episode.ID, Sequence: k, Group: groups[r.group].Name,
+						TokenFields: map[string][]float32{field: float32s(values[at : at+n])}}
+				}
+				critic = append(critic, sample(returnField, returns[i]))
+				policy = append(policy, sample(advantageField, whitened[i]))
 			}
 			at += n
 		}
 	}
-	return samples, nil
+	return critic, policy, nil
+}
+
+// describe reports how good the critic is over the masked tokens: the mean return, and the share of the returns' variance
+// that the values explain, where the returns vary at all. An advantage is a return less the value.
+func describe(metrics map[string]float64, advantages, returns [][]float64, masks [][]bool) {
+	moments := func(values [][]float64) (mean, variance float64) {
+		n := 0.
+		for i, row := range values {
+			for t, v := range row {
+				if masks[i][t] {
+					mean += v
+					n++
+				}
+			}
+		}
+		mean /= n
+		for i, row := range values {
+			for t, v := range row {
+				if masks[i][t] {
+					variance += (v - mean) * (v - mean) / n
+				}
+			}
+		}
+		return mean, variance
+	}
+	mean, variance := moments(returns)
+	metrics["critic/return"] = mean
+	if _, errors := moments(advantages); variance > 0 {
+		metrics["critic/explained_variance"] = 1 - errors/variance
+	}
 }
 
 func sum(values []float64) float64 {
