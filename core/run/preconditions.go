@@ -107,22 +107,26 @@ func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifes
 			return m, err
 		}
 	}
-	main, err := r.main()
-	if err != nil {
-		return m, err
-	}
-	err = note("policy.main", "policy", main, func() (string, error) {
-		if err := r.locatePolicy(); err != nil {
-			return "", err
+	for _, name := range r.policyNames() {
+		declared, err := r.declared(name)
+		if err != nil {
+			return m, err
 		}
-		return checkpoint.Digest(r.policyDir)
-	})
-	if err != nil {
-		return m, err
+		err = note(precondition(name), "policy", declared, func() (string, error) {
+			dir, err := r.folder(name)
+			if err != nil {
+				return "", err
+			}
+			return checkpoint.Digest(dir)
+		})
+		if err != nil {
+			return m, err
+		}
 	}
 	for _, plugin := range r.plugins() {
 		m.Digests["plugin."+plugin.Info.Pack] = plugin.Info.Digest
 	}
+	var err error
 	m.TrainsObservations, err = r.trainsObservations(func(st *experiment.Stage) (sdk.PlanResponse, error) {
 		return p.Plan(ctx, r.config, st)
 	})

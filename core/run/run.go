@@ -85,13 +85,10 @@ type runner struct {
 	sink      metrics.Sink
 	saved     time.Time // of the last checkpoint
 
-	policy    *policy.Policy
-	tokenizer text
-	policyDir string // folder of the policy that the run started from
+	models    *models
 	trainer   *policy.Trainer
+	trainedBy string  // role that trainer trains
 	critic    *critic // nil: the stage in progress has none
-	sampler   *sampler
-	rows      int
 	decoded   atomic.Int64
 	tools     dispatcher
 
@@ -187,9 +184,6 @@ func (r *runner) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.locatePolicy(); err != nil {
-		return err
-	}
 	manifest, err := r.manifest(ctx)
 	if err != nil {
 		return err
@@ -205,7 +199,7 @@ func (r *runner) open(ctx context.Context) error {
 		return err
 	}
 	r.inexact, r.resume = info.Inexact, from
-	if err := r.loadPolicy(ctx, from); err != nil {
+	if err := r.loadPolicies(ctx, from); err != nil {
 		return err
 	}
 	if r.Started != nil {
@@ -253,18 +247,9 @@ func (r *runner) dispatcher(ctx context.Context, tools map[string]*experiment.To
 	return dispatch, nil
 }
 
-// engine runs episodes of the policy with some tools.
-func (r *runner) engine(tools dispatcher) *rollout.Engine {
-	return &rollout.Engine{Sampler: r.sampler, Tokenizer: r.tokenizer, Tools: tools}
-}
-
-// main is the policy that is trained and evaluated.
-func (r *runner) main() (*experiment.Policy, error) {
-	p, ok := r.config.Policies["main"]
-	if !ok {
-		return nil, fmt.Errorf(`the run has no policy "main"; set policies = { main = policy.… }`)
-	}
-	return p, nil
+// engine runs episodes of the model with some tools.
+func (m *model) engine(tools dispatcher) *rollout.Engine {
+	return &rollout.Engine{Sampler: m.sampler, Tokenizer: m.tokenizer, Tools: tools}
 }
 
 func (r *runner) close() error {
@@ -275,17 +260,14 @@ func (r *runner) close() error {
 	if r.sink != nil {
 		errs = append(errs, r.sink.Close())
 	}
-	if r.sampler != nil {
-		errs = append(errs, r.sampler.Close())
-	}
 	if r.trainer != nil {
 		errs = append(errs, r.trainer.Close())
 	}
 	if r.critic != nil {
 		errs = append(errs, r.critic.Close())
 	}
-	if r.policy != nil {
-		errs = append(errs, r.policy.Close())
+	if r.models != nil {
+		errs = append(errs, r.models.close())
 	}
 	return errors.Join(errs...)
 }
@@ -296,11 +278,16 @@ func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
 	for _, p := range r.plugins() {
 		m.Digests["plugin."+p.Info.Pack] = p.Info.Digest
 	}
-	digest, err := checkpoint.Digest(r.policyDir)
-	if err != nil {
-		return m, err
+	for _, name := range r.policyNames() {
+		dir, err := r.folder(name)
+		if err != nil {
+			return m, err
+		}
+		if m.Digests[precondition(name)], err = checkpoint.Digest(dir); err != nil {
+			return m, err
+		}
 	}
-	m.Digests["policy.main"] = digest
+	var err error
 	if m.Digests["core"], err = selfDigest(); err != nil {
 		return m, err
 	}
@@ -310,6 +297,29 @@ func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
 	}
 	describeBackend(&m, r.Backend.Describe())
 	return m, nil
+}
+
+// policyNames lists the roles of the run, main among them, and the handles of policies that only plugins refer to.
+func (r *runner) policyNames() []string {
+	names := sorted(r.config.Policies)
+	if !slices.Contains(names, mainRole) {
+		names = append(names, mainRole) // an error that says so
+	}
+	for _, handle := range sorted(r.config.PolicyBlocks) {
+		p := r.config.PolicyBlocks[handle]
+		if !slices.ContainsFunc(names, func(role string) bool { return r.config.Policies[role] == p }) {
+			names = append(names, handle)
+		}
+	}
+	return names
+}
+
+// precondition names a policy in the manifest.
+func precondition(name string) string {
+	if strings.Contains(name, ".") {
+		return "reference " + name
+	}
+	return "policy." + name
 }
 
 func (r *runner) deterministic() bool {
