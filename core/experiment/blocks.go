@@ -22,8 +22,24 @@ func (c *resolver) resolve(ref *blockRef) any {
 		return c.corpus(ref)
 	case "index":
 		return c.index(ref)
+	case "agent":
+		return c.agentBlock(ref)
 	}
 	return c.policy(ref, "")
+}
+
+// agentBlock makes an agent that a plugin refers to part of the run.
+func (c *resolver) agentBlock(ref *blockRef) *Agent {
+	if v, ok := c.resolved[ref.String()]; ok {
+		return v.(*Agent)
+	}
+	n := c.block(ref)
+	if n == nil {
+		return nil
+	}
+	v := c.agent(n, c.run.Tools)
+	c.resolved[ref.String()], c.run.AgentBlocks[ref.String()] = v, v
+	return v
 }
 
 // block gives a shared block with what the cell's axes lay over it, or nil.

@@ -104,6 +104,13 @@ func (p *Plugin) expanded(values map[string]any, s schema.Schema) map[string]any
 
 // content is a value with what it leads to in place of a reference: {"index": {…}}.
 func (p *Plugin) content(v any) any {
+	if list, ok := v.([]any); ok {
+		out := make([]any, len(list))
+		for i, element := range list {
+			out[i] = p.content(element)
+		}
+		return out
+	}
 	ref, ok := v.(schema.Ref)
 	if !ok {
 		return v

@@ -52,6 +52,7 @@ type Run struct {
 	Indexes      map[string]*Index   `json:"-"`
 	Datasets     map[string]*Dataset `json:"-"`
 	PolicyBlocks map[string]*Policy  `json:"-"`
+	AgentBlocks  map[string]*Agent   `json:"-"` // those that plugins refer to
 }
 
 // File is the absolute form of a path as written.

@@ -210,14 +210,14 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type, p *Plugin) (any, stri
 			return nil, "a whole number is required, got " + shown(v)
 		}
 		return float64(n), ""
-	case schema.StringList, schema.NumberList:
+	case schema.StringList, schema.NumberList, schema.IndexRefs, schema.CorpusRefs, schema.PolicyRefs, schema.AgentRefs:
 		if !isList(v) {
 			return nil, "a list is required, got " + shown(v)
 		}
 		list := []any{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, element := it.Element()
-			item, problem := c.schemaValue(element, elementType(t), p)
+			item, problem := c.schemaValue(element, t.Element(), p)
 			if problem != "" {
 				return nil, fmt.Sprintf("element %d: %s", len(list), problem)
 			}
@@ -230,14 +230,14 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type, p *Plugin) (any, stri
 		}
 		m := map[string]any{}
 		for _, key := range slices.Sorted(maps.Keys(v.AsValueMap())) {
-			item, problem := c.schemaValue(v.AsValueMap()[key], elementType(t), p)
+			item, problem := c.schemaValue(v.AsValueMap()[key], t.Element(), p)
 			if problem != "" {
 				return nil, fmt.Sprintf("%s: %s", key, problem)
 			}
 			m[key] = item
 		}
 		return m, ""
-	case schema.IndexRef, schema.CorpusRef, schema.PolicyRef:
+	case schema.IndexRef, schema.CorpusRef, schema.PolicyRef, schema.AgentRef:
 		if !v.Type().Equals(refType) {
 			return nil, fmt.Sprintf("a reference such as %s.x is required, got %s", t, shown(v))
 		}
@@ -250,11 +250,4 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type, p *Plugin) (any, stri
 		return schema.Ref{Handle: handle}, ""
 	}
 	return nil, fmt.Sprintf("the plugin's schema has a type %q that this version does not know", t)
-}
-
-func elementType(t schema.Type) schema.Type {
-	if t == schema.StringList || t == schema.StringMap {
-		return schema.String
-	}
-	return schema.Number
 }

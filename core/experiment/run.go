@@ -34,11 +34,6 @@ func (c *resolver) experiment(n *node) {
 	defaults := stageDefaults{agent: agentNode, run: r}
 	defaults.read(c)
 	run.Sampling = c.sampling(defaults.sampling)
-	if policy := run.Policies["main"]; policy != nil && len(stages) > 0 {
-		if policy.Frozen {
-			c.errorf(r.at("policies"), "Frozen policy", "The run trains the policy main, but %s is frozen.", policy.Handle)
-		}
-	}
 	c.artefact = map[string]bool{}
 	for _, stage := range stages {
 		s := c.stage(stage, defaults)
@@ -312,6 +307,6 @@ func (s *Study) sourceValue(name string, at hcl.Range) *Expression {
 func newRun() *Run {
 	return &Run{
 		Policies: map[string]*Policy{}, Tools: map[string]*Tool{}, Agents: map[string]*Agent{}, Axes: map[string]string{},
-		Corpora: map[string]*Corpus{}, Encoders: map[string]*Encoder{}, Indexes: map[string]*Index{}, Datasets: map[string]*Dataset{}, PolicyBlocks: map[string]*Policy{},
+		Corpora: map[string]*Corpus{}, Encoders: map[string]*Encoder{}, Indexes: map[string]*Index{}, Datasets: map[string]*Dataset{}, PolicyBlocks: map[string]*Policy{}, AgentBlocks: map[string]*Agent{},
 	}
 }

@@ -48,6 +48,7 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 	if r.attr("experts") != nil {
 		experts = r.reference("experts", "dataset", "artefact")
 	}
+	c.stagePolicy(r, s)
 	s.Train, s.Experts = c.questions(r, train, "train"), c.questions(r, experts, "experts")
 	if train == nil && !r.has("train") && !d.run.has("train") && !c.method {
 		c.errorf(n.def, "Missing attribute", "%s needs train, a reference to a dataset, here or in the experiment.", n.name())
@@ -71,8 +72,8 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 	s.Produce = c.produce(r)
 	s.OptimizerState = r.choice("optimizer_state", "fresh", "fresh", "keep")
 	optimizer, schedule, critic := single(d.optimizer, r.block("optimizer")), single(d.schedule, r.block("schedule")), merge(d.critic, r.block("critic"))
-	if main := c.run.Policies["main"]; optimizer == nil && main != nil && main.Optimizer != nil {
-		s.Optimizer = *main.Optimizer
+	if p := c.run.Policies[s.Policy]; optimizer == nil && p != nil && p.Optimizer != nil {
+		s.Optimizer = *p.Optimizer
 	} else if len(s.Produce) == 0 {
 		if optimizer == nil {
 			c.errorf(n.def, "Missing block", "%s needs a block optimizer \"adamw\" with a learning_rate, here, in the experiment or in the policy.", n.name())
@@ -80,7 +81,7 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 			s.Optimizer = c.optimizer(optimizer, true)
 		}
 	}
-	if over := c.overlays["policies.main.optimizer"]; over != nil && len(s.Produce) == 0 {
+	if over := c.overlays["policies."+s.Policy+".optimizer"]; over != nil && len(s.Produce) == 0 {
 		s.Optimizer = c.optimizer(single(optimizer, over.find("optimizer")), true)
 	}
 	s.Schedule = c.schedule(schedule)
@@ -92,6 +93,23 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 	}
 	r.done()
 	return s
+}
+
+// stagePolicy reads the role of the policy that the stage trains, or samples from where it produces.
+func (c *resolver) stagePolicy(r *reader, s *Stage) {
+	s.Policy = r.text("policy", "main")
+	p := c.run.Policies[s.Policy]
+	switch {
+	case len(c.run.Policies) == 0: // said elsewhere
+	case p == nil:
+		c.errorf(r.at("policy"), "Unknown policy", "The run has no policy %q.%s It has %s.", s.Policy, didYouMean(s.Policy, sortedKeys(c.run.Policies)), listed(sortedKeys(c.run.Policies)))
+	case p.Frozen && !r.has("produce"):
+		at := r.at("policy")
+		if !r.has("policy") {
+			at = s.Range
+		}
+		c.errorf(at, "Frozen policy", "%s trains the policy %s, but %s is frozen.", r.n.name(), s.Policy, p.Handle)
+	}
 }
 
 // questions resolves a dataset of a stage; an artefact must come from an earlier one.

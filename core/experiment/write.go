@@ -363,6 +363,9 @@ func (w *writer) values(values map[string]any, s schema.Schema) {
 func (w *writer) value(v any) string {
 	switch v := v.(type) {
 	case schema.Ref:
+		if a := w.run.AgentBlocks[v.Handle]; a != nil {
+			return w.agent(a)
+		}
 		return w.ref(v.Handle)
 	case string:
 		return quote(v)

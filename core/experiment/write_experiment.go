@@ -208,6 +208,9 @@ func (w *writer) schedule(s Schedule) {
 
 func (w *writer) stage(s *Stage) {
 	w.open("stage " + quote(s.Name))
+	if s.Policy != "main" {
+		w.text("policy", s.Policy)
+	}
 	if s.Train != nil {
 		w.attr("train", w.ref(s.Train.Handle))
 	}

@@ -35,7 +35,17 @@ type Result struct {
 type CheckpointRef struct {
 	Attempt int    `json:"attempt"`
 	Step    int    `json:"step"`
-	Digest  string `json:"digest,omitempty"`
+	Digest  string `json:"digest,omitempty"` // of the weights of the policy main
+	// Policies holds the digests of other policies that were evaluated, by role.
+	Policies map[string]string `json:"policies,omitempty"`
+}
+
+// Weights is the digest of the weights of a role at the checkpoint, "" where it is not known.
+func (c CheckpointRef) Weights(role string) string {
+	if role == "" || role == "main" {
+		return c.Digest
+	}
+	return c.Policies[role]
 }
 
 // Evaluation is the outcome of one evaluation at the selected checkpoint.

@@ -37,12 +37,15 @@ func Ask(ctx context.Context, o AskOptions) (answer episode.Episode, err error) 
 	r := newRunner(Options{
 		Config: o.Config, Catalogue: o.Catalogue, CacheDir: o.CacheDir, Backend: o.Backend, Progress: o.Progress, Logger: o.Logger,
 	})
-	r.rows = 1
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.openPolicy(ctx, o.Checkpoint); err != nil {
 		return answer, err
 	}
 	if r.tools, err = r.dispatcher(ctx, r.config.Tools); err != nil {
+		return answer, err
+	}
+	m, err := r.models.get(ctx, mainRole)
+	if err != nil {
 		return answer, err
 	}
 	if r.config.Agent == nil {
@@ -60,7 +63,7 @@ func Ask(ctx context.Context, o AskOptions) (answer episode.Episode, err error) 
 		job.Sampling = *o.Sampling
 	}
 	r.report("answering", 0, 0)
-	episodes, err := r.roll(ctx, r.engine(r.tools), []rollout.Job{job})
+	episodes, err := r.roll(ctx, m, r.tools, []rollout.Job{job})
 	if err != nil {
 		return answer, err
 	}
@@ -73,16 +76,13 @@ func (r *runner) openPolicy(ctx context.Context, from *record.Checkpoint) error 
 	if err := supported(r.config); err != nil {
 		return err
 	}
-	r.resources = newResources(r.config, r.CacheDir, r.report)
+	r.readFrom(newResources(r.config, r.CacheDir, r.report))
 	for _, handle := range sorted(r.config.Indexes) {
 		if _, err := r.resources.index(ctx, handle); err != nil {
 			return err
 		}
 	}
-	if err := r.locatePolicy(); err != nil {
-		return err
-	}
-	if err := r.loadPolicy(ctx, from); err != nil {
+	if err := r.loadPolicies(ctx, from); err != nil {
 		return err
 	}
 	var err error

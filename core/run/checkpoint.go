@@ -55,8 +55,14 @@ func (s *stage) checkpoint(ctx context.Context) error {
 		}
 	}
 	_, err = r.attempt.WriteCheckpoint(r.state.Global, func(dir string) error {
-		if err := r.policy.Save(ctx, join(dir, "policy"), checkpoint.Float32); err != nil {
-			return err
+		for _, role := range r.trainedRoles() {
+			m, err := r.models.get(ctx, role)
+			if err != nil {
+				return err
+			}
+			if err := m.Save(ctx, weightsIn(dir, role), checkpoint.Float32); err != nil {
+				return err
+			}
 		}
 		if err := s.trainer.SaveState(ctx, join(dir, "trainer")); err != nil {
 			return err
@@ -123,11 +129,15 @@ func (s *stage) restore(ctx context.Context) error {
 }
 
 // takeReference makes the reference policy: the weights that the stage started from, or those of the run.
-func (r *runner) takeReference(ctx context.Context, which string) error {
-	dir := r.policyDir
+func (s *stage) takeReference(ctx context.Context, which string) error {
+	r := s.run
+	dir, err := r.folder(roleOf(s.config.Policy))
+	if err != nil {
+		return err
+	}
 	if which == sdk.ReferenceStageStart {
 		if r.state.Step == 0 {
-			return r.policy.Snapshot()
+			return s.model.Snapshot()
 		}
 		checkpoints, err := r.Dir.Checkpoints()
 		if err != nil {
@@ -136,14 +146,14 @@ func (r *runner) takeReference(ctx context.Context, which string) error {
 		dir = ""
 		for _, c := range checkpoints {
 			if c.Step == r.state.StageStart {
-				dir = join(c.Dir, "policy")
+				dir = weightsIn(c.Dir, roleOf(s.config.Policy))
 			}
 		}
 		if dir == "" {
 			return fmt.Errorf("the checkpoint of the stage's start (step %d) is gone; start the run afresh with --fresh", r.state.StageStart)
 		}
 	} else if r.state.Global == 0 {
-		return r.policy.Snapshot()
+		return s.model.Snapshot()
 	}
-	return r.policy.LoadReference(ctx, dir)
+	return s.model.LoadReference(ctx, dir)
 }

@@ -28,7 +28,7 @@ func (s *stage) takeCritic() error {
 		r.warnings = append(r.warnings, fmt.Sprintf("stage %q: algorithm %q asks for no critic, so the settings of one are not used", s.config.Name, s.config.Algorithm.Label))
 	}
 	config := criticOptimizer(s.config)
-	if r.critic != nil && s.plan.Critic != nil && s.config.OptimizerState == "keep" {
+	if r.critic != nil && s.plan.Critic != nil && s.config.OptimizerState == "keep" && r.criticOf == s.role() {
 		return r.critic.trainer.Reconfigure(config)
 	}
 	if r.critic != nil {
@@ -41,7 +41,7 @@ func (s *stage) takeCritic() error {
 	if s.plan.Critic == nil {
 		return nil
 	}
-	network, err := policy.NewCritic(r.policy)
+	network, err := policy.NewCritic(s.model.Policy)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *stage) takeCritic() error {
 	if err != nil {
 		return errors.Join(err, network.Close())
 	}
-	r.critic = &critic{network, trainer}
+	r.critic, r.criticOf = &critic{network, trainer}, s.role()
 	return nil
 }
 

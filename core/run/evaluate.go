@@ -79,7 +79,10 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 	if err != nil {
 		return none, err
 	}
-	engine := r.engine(dispatch)
+	m, err := r.models.get(ctx, roleOf(e.Policy))
+	if err != nil {
+		return none, err
+	}
 	key := rng.New(uint64(r.config.Seed)).WithString("evaluation").WithString(e.Name)
 	var jobs []rollout.Job
 	asked := map[string]episode.Question{}
@@ -100,9 +103,9 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 	before := r.decoded.Load()
 	defer func() { r.decoded.Store(before) }()
 	done := evaluated{step: r.state.Global}
-	for chunk := range slices.Chunk(jobs, r.rows) {
+	for chunk := range slices.Chunk(jobs, m.rows) {
 		r.report("evaluating "+e.Name, len(done.episodes), len(jobs))
-		episodes, err := r.roll(ctx, engine, chunk)
+		episodes, err := r.roll(ctx, m, dispatch, chunk)
 		if err != nil {
 			return none, err
 		}
@@ -171,15 +174,20 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 	if r.state.StoppedBy != "" {
 		result.Status = record.StoppedByGuard
 	}
-	dir, err := r.selectCheckpoint(ctx, &result)
+	from, err := r.selectCheckpoint(ctx, &result)
 	if err != nil {
 		return result, err
 	}
-	digest, err := checkpoint.Digest(dir)
+	dir, err := r.weightsAt(from, mainRole)
 	if err != nil {
 		return result, err
 	}
-	result.Checkpoint.Digest = digest
+	if result.Checkpoint.Digest, err = checkpoint.Digest(dir); err != nil {
+		return result, err
+	}
+	if result.Checkpoint.Policies, err = r.weightDigests(from); err != nil {
+		return result, err
+	}
 	values := map[string]float64{}
 	for _, e := range r.config.Evaluations {
 		done, ok := r.evals[e.Name]
@@ -191,7 +199,7 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 				values["eval/"+e.Name+"/"+name] = v
 			}
 		}
-		saved, err := r.saveEvaluation(ctx, e, done, digest)
+		saved, err := r.saveEvaluation(ctx, e, done, result.Checkpoint)
 		if err != nil {
 			return result, err
 		}
@@ -208,42 +216,49 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 	return result, r.Dir.WriteResult(result)
 }
 
-// selectCheckpoint loads the weights that the final figures come from, if they are not the last ones.
-func (r *runner) selectCheckpoint(ctx context.Context, result *record.Result) (string, error) {
+// selectCheckpoint loads the weights that the final figures come from, if they are not the last ones. It gives their
+// checkpoint, nil for a run without stages.
+func (r *runner) selectCheckpoint(ctx context.Context, result *record.Result) (*record.Checkpoint, error) {
 	result.Checkpoint = record.CheckpointRef{Attempt: r.attempt.N, Step: r.state.Global}
 	if r.config.Checkpoint.Select.Kind == "best" && r.state.BestStep > 0 {
 		result.Checkpoint.Step = r.state.BestStep
 	}
 	if len(r.config.Stages) == 0 {
-		return r.policyDir, nil
+		return nil, nil
 	}
 	checkpoints, err := r.Dir.Checkpoints()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, c := range checkpoints {
 		if c.Step != result.Checkpoint.Step {
 			continue
 		}
 		result.Checkpoint.Attempt = c.Attempt
-		dir := join(c.Dir, "policy")
-		if c.Step != r.state.Global {
-			if err := r.policy.LoadWeights(ctx, dir); err != nil {
-				return "", err
+		if c.Step == r.state.Global {
+			return &c, nil
+		}
+		for _, role := range r.trainedRoles() {
+			m, err := r.models.get(ctx, role)
+			if err != nil {
+				return nil, err
+			}
+			if err := m.LoadWeights(ctx, weightsIn(c.Dir, role)); err != nil {
+				return nil, err
 			}
 		}
-		return dir, nil
+		return &c, nil
 	}
-	return "", fmt.Errorf("the checkpoint of step %d is gone", result.Checkpoint.Step)
+	return nil, fmt.Errorf("the checkpoint of step %d is gone", result.Checkpoint.Step)
 }
 
 // saveEvaluation writes the records and the episodes of an evaluation.
-func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, done evaluated, checkpointDigest string) (record.Evaluation, error) {
+func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, done evaluated, from record.CheckpointRef) (record.Evaluation, error) {
 	data, err := r.resources.questions(ctx, e.Dataset, e.Tools)
 	if err != nil {
 		return record.Evaluation{}, err
 	}
-	key, err := e.Key(r.config, checkpointDigest)
+	key, err := e.Key(r.config, from.Weights(roleOf(e.Policy)))
 	if err != nil {
 		return record.Evaluation{}, err
 	}

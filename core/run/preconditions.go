@@ -50,7 +50,7 @@ func (p *Preconditions) Changes(ctx context.Context, config *experiment.Run, dir
 
 func (p *Preconditions) runner(config *experiment.Run) *runner {
 	r := newRunner(Options{Config: config, Catalogue: p.catalogue, CacheDir: p.cacheDir, Backend: p.backend})
-	r.resources = newResources(config, p.cacheDir, nil)
+	r.readFrom(newResources(config, p.cacheDir, nil))
 	return r
 }
 

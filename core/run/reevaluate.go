@@ -18,7 +18,7 @@ import (
 func MissingEvaluations(config *experiment.Run, result record.Result) ([]string, error) {
 	var missing []string
 	for _, e := range config.Evaluations {
-		key, err := e.Key(config, result.Checkpoint.Digest)
+		key, err := e.Key(config, result.Checkpoint.Weights(roleOf(e.Policy)))
 		if err != nil {
 			return nil, err
 		}
@@ -67,9 +67,9 @@ func (r *runner) reevaluate(ctx context.Context) (record.Result, []string, error
 	if err := r.sameResources(); err != nil {
 		return result, nil, err
 	}
-	dir := r.policyDir
-	if from != nil {
-		dir = join(from.Dir, "policy")
+	dir, err := r.weightsAt(from, mainRole)
+	if err != nil {
+		return result, nil, err
 	}
 	digest, err := checkpoint.Digest(dir)
 	if err != nil {
@@ -77,6 +77,9 @@ func (r *runner) reevaluate(ctx context.Context) (record.Result, []string, error
 	}
 	if digest != result.Checkpoint.Digest {
 		return result, nil, fmt.Errorf("the weights in %s are not those that were evaluated before (digest %.12s, now %.12s); start the run afresh with --fresh", dir, result.Checkpoint.Digest, digest)
+	}
+	if result.Checkpoint.Policies, err = r.weightDigests(from); err != nil {
+		return result, nil, err
 	}
 	began := time.Now()
 	for _, e := range r.config.Evaluations {
@@ -87,7 +90,7 @@ func (r *runner) reevaluate(ctx context.Context) (record.Result, []string, error
 		if err != nil {
 			return result, nil, fmt.Errorf("evaluation %q: %w", e.Name, err)
 		}
-		saved, err := r.saveEvaluation(ctx, e, done, digest)
+		saved, err := r.saveEvaluation(ctx, e, done, result.Checkpoint)
 		if err != nil {
 			return result, nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,8 @@ type resources struct {
 	datasets map[resolvedSet]*questions
 	tools    map[*experiment.Tool]tool
 	warnings []string
+	// policyDigest identifies what a policy starts with, by role or handle.
+	policyDigest func(name string) (string, error)
 }
 
 // opened is an index whose hits are those of the SDK.
@@ -366,7 +369,18 @@ func (r *resources) refDigest(ctx context.Context, handle string) (string, error
 		}
 		return docs.Digest(), nil
 	}
-	return "", fmt.Errorf("reference to %q: only indexes and corpora can be given to plugins by this version: %w", handle, sdk.ErrNotSupported)
+	if _, ok := r.config.PolicyBlocks[handle]; ok {
+		return r.policyDigest(handle)
+	}
+	if a, ok := r.config.AgentBlocks[handle]; ok {
+		data, err := json.Marshal(a)
+		if err != nil {
+			return "", err
+		}
+		sum := sha256.Sum256(data)
+		return hex.EncodeToString(sum[:]), nil
+	}
+	return "", fmt.Errorf("reference to %q: %w", handle, sdk.ErrUnknownHandle)
 }
 
 // instance describes the process of a plugin.

@@ -89,6 +89,7 @@ type runner struct {
 	trainer   *policy.Trainer
 	trainedBy string  // role that trainer trains
 	critic    *critic // nil: the stage in progress has none
+	criticOf  string  // role that it was made from
 	decoded   atomic.Int64
 	tools     dispatcher
 
@@ -161,7 +162,7 @@ func (r *runner) open(ctx context.Context) error {
 	if err := supported(r.config); err != nil {
 		return err
 	}
-	r.resources = newResources(r.config, r.CacheDir, r.report)
+	r.readFrom(newResources(r.config, r.CacheDir, r.report))
 	for _, handle := range sorted(r.config.Indexes) {
 		if _, err := r.resources.index(ctx, handle); err != nil {
 			return err
@@ -218,6 +219,18 @@ func (r *runner) open(ctx context.Context) error {
 		return err
 	}
 	return r.checkExperts(ctx)
+}
+
+// readFrom sets what the run reads.
+func (r *runner) readFrom(resources *resources) {
+	resources.policyDigest = func(name string) (string, error) {
+		dir, err := r.folder(name)
+		if err != nil {
+			return "", err
+		}
+		return checkpoint.Digest(dir)
+	}
+	r.resources = resources
 }
 
 // startTools starts the retrievers of the run and of its evaluations.

@@ -95,11 +95,11 @@ func TestCursor(t *testing.T) {
 
 func TestRowsFollowMemory(t *testing.T) {
 	tiny := checkpoint.Config{Layers: 3, KVHeads: 4, HeadDim: 16}
-	if got := rowsFor(tiny, 256); got != mostRows {
+	if got := rowsFor(tiny, 256, cacheBytes); got != mostRows {
 		t.Errorf("a small model takes %d rows", got)
 	}
 	large := checkpoint.Config{Layers: 28, KVHeads: 8, HeadDim: 128}
-	rows := rowsFor(large, 8192)
+	rows := rowsFor(large, 8192, cacheBytes)
 	if bytes := rows * 2 * 28 * 8 * 128 * 4 * 8192; rows < 1 || rows > 1 && bytes > cacheBytes {
 		t.Errorf("%d rows take %d bytes", rows, bytes)
 	}

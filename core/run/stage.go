@@ -21,8 +21,9 @@ type stage struct {
 	config *experiment.Stage
 	key    rng.Key
 
-	agent     *rollout.Agent
-	engine    *rollout.Engine
+	model     *model           // the policy that is trained, or that a produce stage samples from
+	agent     *rollout.Agent   // the stage's own
+	agents    map[string]asked // by name and tools
 	scorer    *scorer
 	cursor    *cursor
 	experts   *questions // nil for none
@@ -55,12 +56,16 @@ func (r *runner) train(ctx context.Context) error {
 // openStage starts the stage's plugins and asks the algorithm for its plan.
 func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	index := r.state.Stage
-	s := &stage{run: r, config: r.config.Stages[index], key: rng.New(uint64(r.config.Seed), uint64(index))}
+	s := &stage{run: r, config: r.config.Stages[index], agents: map[string]asked{}, key: rng.New(uint64(r.config.Seed), uint64(index))}
 	var err error
-	if s.agent, err = agent(s.config.Agent, r.tools.descriptions()); err != nil {
+	if s.model, err = r.models.get(ctx, s.role()); err != nil {
 		return nil, err
 	}
-	s.engine = r.engine(r.tools)
+	own, err := s.ask("", nil)
+	if err != nil {
+		return nil, err
+	}
+	s.agent = own.agent
 	data, err := r.resources.questions(ctx, s.config.Train, r.config.Tools)
 	if err != nil {
 		return nil, err
@@ -86,6 +91,9 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	return s, s.begin(ctx)
 }
 
+// role is that of the policy that the stage trains.
+func (s *stage) role() string { return roleOf(s.config.Policy) }
+
 // checkExperts parses the experts of the stages to come, so that a transcript that cannot be used is found before the
 // first step and not in the middle of a stage.
 func (r *runner) checkExperts(ctx context.Context) error {
@@ -100,11 +108,15 @@ func (r *runner) checkExperts(ctx context.Context) error {
 		if data.Endless() {
 			continue // made by a script
 		}
-		agent, err := agent(c.Agent, r.tools.descriptions())
+		s := &stage{run: r, config: c, agents: map[string]asked{}, experts: data, cursor: &cursor{data: data}}
+		own, err := s.ask("", nil)
+		if err == nil {
+			s.model, err = r.models.get(ctx, s.role())
+		}
 		if err != nil {
 			return fmt.Errorf("stage %q: %w", c.Name, err)
 		}
-		s := &stage{run: r, config: c, agent: agent, engine: r.engine(r.tools), experts: data, cursor: &cursor{data: data}}
+		s.agent = own.agent
 		for i := range data.Len() {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -154,11 +166,11 @@ func (s *stage) begin(ctx context.Context) error {
 		r.state.StageStart = r.state.Global
 	}
 	if s.reference {
-		if err := r.takeReference(ctx, s.plan.Reference); err != nil {
+		if err := s.takeReference(ctx, s.plan.Reference); err != nil {
 			return fmt.Errorf("reference policy: %w", err)
 		}
 	}
-	keep := s.config.OptimizerState == "keep" && r.trainer != nil
+	keep := s.config.OptimizerState == "keep" && r.trainer != nil && r.trainedBy == s.role()
 	if !keep {
 		if r.trainer != nil {
 			if err := r.trainer.Close(); err != nil {
@@ -166,13 +178,13 @@ func (s *stage) begin(ctx context.Context) error {
 			}
 		}
 		var err error
-		if r.trainer, err = policy.NewTrainer(r.policy, optimizer(s.config)); err != nil {
+		if r.trainer, err = policy.NewTrainer(s.model.Policy, optimizer(s.config)); err != nil {
 			return err
 		}
 	} else if err := r.trainer.Reconfigure(optimizer(s.config)); err != nil {
 		return err
 	}
-	s.trainer = r.trainer
+	s.trainer, r.trainedBy = r.trainer, s.role()
 	if err := s.takeCritic(); err != nil {
 		return fmt.Errorf("critic: %w", err)
 	}

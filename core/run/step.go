@@ -26,7 +26,8 @@ type step struct {
 	mu        sync.Mutex
 	questions map[string]drawn
 	episodes  map[string]*rollout.Episode
-	order     []string // ids of sampled episodes, in order
+	order     []string        // ids of sampled episodes, in order
+	made      map[string]made // by episode
 	answered  map[string]sdk.RolloutResponse
 	draws     map[string]uint64 // per question
 	metrics   map[string]float64
@@ -39,7 +40,7 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 	st := &step{
 		stage: s, number: number, key: s.key.With(uint64(number)),
 		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]sdk.RolloutResponse{},
-		draws: map[string]uint64{}, metrics: map[string]float64{},
+		made: map[string]made{}, draws: map[string]uint64{}, metrics: map[string]float64{},
 	}
 	req := sdk.StepRequest{Step: number, Of: s.config.Steps, Seed: st.key.WithString("algorithm").Uint64(0)}
 	questions, err := st.draw(s.config.Questions)
@@ -54,6 +55,7 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 		}
 		if ok {
 			st.episodes[expert.ID] = expert
+			st.made[expert.ID] = s.own()
 			req.Experts = append(req.Experts, lean(expert.Episode))
 		}
 	}
@@ -92,11 +94,11 @@ func (s *stage) expert(q drawn) (*rollout.Episode, bool, error) {
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	ep, err := s.engine.Expert("x-"+q.ID, q.Question, s.agent, expert.Text)
+	ep, err := s.model.engine(s.run.tools).Expert("x-"+q.ID, q.Question, s.agent, expert.Text)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", expert.Place, err)
 	}
-	if n, most := len(ep.Tokens[0]), s.run.policy.Config().MaxPositions; n > most {
+	if n, most := len(ep.Tokens[0]), s.model.Config().MaxPositions; n > most {
 		return nil, false, fmt.Errorf("%s: the expert of question %s has %d tokens with its prompt, the model was made for %d: remove it", expert.Place, q.ID, n, most)
 	}
 	return ep, true, nil
@@ -110,24 +112,24 @@ func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]s
 	defer func() { st.sampling += time.Since(began) }()
 
 	responses := make([]sdk.RolloutResponse, len(requests))
-	var jobs []rollout.Job
+	var jobs []job
 	var owner []int // request of each job
 	for i, r := range requests {
 		if done, ok := st.answered[r.RequestID]; ok {
 			responses[i] = done
 			continue
 		}
-		made, err := st.jobs(r)
+		asked, err := st.jobs(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("rollout request %q: %w", r.RequestID, err)
 		}
-		for range made {
+		for range asked {
 			owner = append(owner, i)
 		}
-		jobs = append(jobs, made...)
+		jobs = append(jobs, asked...)
 		responses[i].RequestID = r.RequestID
 	}
-	episodes, err := st.stage.run.roll(ctx, st.stage.engine, jobs)
+	episodes, err := st.play(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +145,7 @@ func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]s
 	for i, ep := range episodes {
 		st.episodes[ep.ID] = ep
 		st.order = append(st.order, ep.ID)
+		st.made[ep.ID] = jobs[i].made
 		responses[owner[i]].Episodes = append(responses[owner[i]].Episodes, lean(ep.Episode))
 	}
 	for _, r := range responses {
@@ -171,8 +174,41 @@ func lean(ep episode.Episode) episode.Episode {
 	return ep
 }
 
+// job is an episode to sample, with what it will have come from.
+type job struct {
+	rollout.Job
+	made
+}
+
+// play runs jobs, those of one policy together.
+func (st *step) play(ctx context.Context, jobs []job) ([]*rollout.Episode, error) {
+	episodes := make([]*rollout.Episode, len(jobs))
+	done := map[*model]bool{}
+	for _, first := range jobs {
+		if done[first.model] {
+			continue
+		}
+		done[first.model] = true
+		var own []rollout.Job
+		var at []int
+		for i, j := range jobs {
+			if j.model == first.model {
+				own, at = append(own, j.Job), append(at, i)
+			}
+		}
+		sampled, err := st.stage.run.roll(ctx, first.model, st.stage.run.tools, own)
+		if err != nil {
+			return nil, err
+		}
+		for i, ep := range sampled {
+			episodes[at[i]] = ep
+		}
+	}
+	return episodes, nil
+}
+
 // jobs lays one request out as jobs.
-func (st *step) jobs(r sdk.RolloutRequest) ([]rollout.Job, error) {
+func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf(format+": %w", append(args, sdk.ErrInvalidRequest)...)
 	}
@@ -182,18 +218,24 @@ func (st *step) jobs(r sdk.RolloutRequest) ([]rollout.Job, error) {
 	if r.RequestID == "" {
 		return nil, invalid("has no request id")
 	}
-	if r.Policy != "" && r.Policy != st.stage.config.Policy {
-		return nil, fmt.Errorf("sampling from policy %q in a stage that trains %q: %w", r.Policy, st.stage.config.Policy, sdk.ErrNotSupported)
+	policy := r.Policy
+	if policy == "" {
+		policy = st.stage.role()
 	}
-	if r.Agent != "" {
-		return nil, fmt.Errorf("sampling with another agent (%q): %w", r.Agent, sdk.ErrNotSupported)
+	m, err := st.stage.run.models.get(ctx, policy)
+	if err != nil {
+		return nil, err
 	}
-	if len(r.Tools) > 0 {
-		return nil, fmt.Errorf("sampling with other tools (%v): %w", r.Tools, sdk.ErrNotSupported)
+	by, err := st.stage.ask(r.Agent, r.Tools)
+	if err != nil {
+		return nil, err
 	}
-	job := rollout.Job{Agent: st.stage.agent, Sampling: sampling(st.stage.config.Sampling), MaxNewTurns: r.MaxNewTurns, NoTools: r.Tools != nil}
+	next := job{
+		rollout.Job{Agent: by.agent, Sampling: sampling(st.stage.config.Sampling), MaxNewTurns: r.MaxNewTurns, NoTools: r.Tools != nil && len(r.Tools) == 0},
+		made{m, policy, r.Agent, by.key},
+	}
 	if r.Sampling != nil {
-		job.Sampling = *r.Sampling
+		next.Sampling = *r.Sampling
 	}
 	question, parent, after := r.QuestionID, uint64(0), uint64(0)
 	if r.From != nil {
@@ -204,21 +246,28 @@ func (st *step) jobs(r sdk.RolloutRequest) ([]rollout.Job, error) {
 		if question != "" && question != from.QuestionID {
 			return nil, invalid("continues episode %q of question %q for question %q", from.ID, from.QuestionID, question)
 		}
-		question, job.From, job.AfterTurn = from.QuestionID, from, r.From.AfterTurn
+		before := st.made[from.ID]
+		if before.model != nil && before.model.tokens != m.tokens {
+			return nil, invalid("continues episode %q of policy %q with policy %q, whose tokenizer is another", from.ID, before.policy, policy)
+		}
+		if before.key != by.key && r.From.AfterTurn >= 0 {
+			next.key = ""
+		}
+		question, next.From, next.AfterTurn = from.QuestionID, from, r.From.AfterTurn
 		parent, after = hash(from.ID), uint64(r.From.AfterTurn+1)
 	}
 	q, ok := st.questions[question]
 	if !ok {
 		return nil, invalid("names question %q, which is not one of the step's", question)
 	}
-	job.Question = q.Question
-	var jobs []rollout.Job
+	next.Question = q.Question
+	var jobs []job
 	for range r.N {
 		draw := st.draws[question]
 		st.draws[question]++
-		job.ID = fmt.Sprintf("%s.%d.%s.%d", st.stage.config.Name, st.number, question, draw)
-		job.Key = st.key.WithString(question).With(parent, after, draw)
-		jobs = append(jobs, job)
+		next.ID = fmt.Sprintf("%s.%d.%s.%d", st.stage.config.Name, st.number, question, draw)
+		next.Key = st.key.WithString(question).With(parent, after, draw)
+		jobs = append(jobs, next)
 	}
 	return jobs, nil
 }
@@ -235,18 +284,19 @@ const (
 	cacheBytes = 4 << 30
 )
 
-// rowsFor is how many sequences of a policy fit into the cache at once.
-func rowsFor(c checkpoint.Config, context int) int {
+// rowsFor is how many sequences of a policy fit into a cache of so many bytes at once.
+func rowsFor(c checkpoint.Config, context, bytes int) int {
 	perToken := 2 * c.Layers * c.KVHeads * c.HeadDim * 4 // keys and values in float32
-	return max(1, min(mostRows, cacheBytes/(perToken*context)))
+	return max(1, min(mostRows, bytes/(perToken*context)))
 }
 
 // roll runs jobs, in groups of equal sampling parameters.
-func (r *runner) roll(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]*rollout.Episode, error) {
+func (r *runner) roll(ctx context.Context, m *model, tools dispatcher, jobs []rollout.Job) ([]*rollout.Episode, error) {
+	engine := m.engine(tools)
 	episodes := make([]*rollout.Episode, 0, len(jobs))
 	for len(jobs) > 0 {
 		n := 1
-		for n < len(jobs) && n < r.rows && jobs[n].Sampling == jobs[0].Sampling {
+		for n < len(jobs) && n < m.rows && jobs[n].Sampling == jobs[0].Sampling {
 			n++
 		}
 		group, err := engine.Run(ctx, jobs[:n])
@@ -286,8 +336,15 @@ func (st *step) Questions(_ context.Context, n int) ([]episode.Question, error) 
 func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if req.Policy != "" && req.Policy != st.stage.config.Policy {
-		return nil, fmt.Errorf("log-probabilities of policy %q in a stage that trains %q: %w", req.Policy, st.stage.config.Policy, sdk.ErrNotSupported)
+	if req.Policy == "" {
+		req.Policy = st.stage.role()
+	}
+	m, err := st.stage.run.models.get(ctx, req.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if req.Reference && m != st.stage.model {
+		return nil, fmt.Errorf("policy %q has no reference, only the one that the stage trains has: %w", req.Policy, sdk.ErrInvalidRequest)
 	}
 	if req.Reference && !st.stage.reference {
 		return nil, fmt.Errorf("the stage's plan asks for no reference policy: %w", sdk.ErrInvalidRequest)
@@ -295,12 +352,17 @@ func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.Se
 	if req.Temperature == 0 {
 		req.Temperature = st.stage.config.Sampling.Temperature
 	}
+	for _, id := range req.EpisodeIDs {
+		if by := st.made[id]; by.model != nil && by.model.tokens != m.tokens {
+			return nil, fmt.Errorf("episode %q is of policy %q, whose tokenizer is not that of %q: %w", id, by.policy, req.Policy, sdk.ErrInvalidRequest)
+		}
+	}
 	var values []sdk.SequenceValues
 	sequences, err := st.sequences(req.EpisodeIDs, &values)
 	if err != nil {
 		return nil, err
 	}
-	logps, _, err := st.stage.run.policy.LogProbs(ctx, sequences, req.Temperature, req.Reference, false)
+	logps, _, err := m.LogProbs(ctx, sequences, req.Temperature, req.Reference, false)
 	if err != nil {
 		return nil, err
 	}
@@ -326,9 +388,61 @@ func (st *step) sequences(ids []string, values *[]sdk.SequenceValues) ([]policy.
 	return list, nil
 }
 
-// Rerender implements [sdk.Host].
-func (st *step) Rerender(context.Context, []sdk.RerenderRequest) ([]episode.Episode, error) {
-	return nil, fmt.Errorf("rendering episodes under another prompt: %w", sdk.ErrNotSupported)
+// Rerender implements [sdk.Host]: an episode of one sequence for each request.
+func (st *step) Rerender(_ context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	out := make([]episode.Episode, len(requests))
+	for i, r := range requests {
+		ep, ok := st.episodes[r.EpisodeID]
+		if !ok {
+			return nil, fmt.Errorf("episode %q: %w", r.EpisodeID, sdk.ErrUnknownEpisode)
+		}
+		if r.Turn < 0 || r.Turn >= len(ep.Turns) {
+			return nil, fmt.Errorf("episode %q has %d turns, not one of number %d: %w", r.EpisodeID, len(ep.Turns), r.Turn, sdk.ErrInvalidRequest)
+		}
+		by, err := st.stage.ask(r.Agent, nil)
+		if err != nil {
+			return nil, err
+		}
+		made, err := st.rerender(ep, st.questions[ep.QuestionID].Question, []int{r.Turn}, by)
+		if err != nil {
+			return nil, err
+		}
+		made.ID = fmt.Sprintf("r-%s.%d", ep.ID, r.Turn)
+		if r.Agent != "" {
+			made.ID += "." + r.Agent
+		}
+		st.episodes[made.ID] = made
+		st.made[made.ID] = st.stage.own()
+		out[i] = lean(made.Episode)
+	}
+	return out, nil
+}
+
+// rerender lays turns of an episode out under an agent's prompt, for the policy that the stage trains.
+func (st *step) rerender(ep *rollout.Episode, q episode.Question, turns []int, by asked) (*rollout.Episode, error) {
+	s := st.stage
+	if from := st.made[ep.ID].model; from != nil && from.tokens != s.model.tokens {
+		text := *ep // its tokens are of another tokenizer: only the texts are taken over
+		text.Tokens, text.LogProbs = nil, nil
+		ep = &text
+	}
+	made, err := s.model.engine(s.run.tools).Rerender(ep, q, turns, by.agent)
+	if err != nil {
+		return nil, err
+	}
+	return made, s.fits(made)
+}
+
+// fits refuses an episode that is longer than what the policy was made for.
+func (s *stage) fits(ep *rollout.Episode) error {
+	for _, tokens := range ep.Tokens {
+		if n, most := len(tokens), s.model.Config().MaxPositions; n > most {
+			return fmt.Errorf("episode %s of question %s has %d tokens with its prompt, the model was made for %d: remove it", ep.ID, ep.QuestionID, n, most)
+		}
+	}
+	return nil
 }
 
 // Metrics implements [sdk.Host].

@@ -54,16 +54,10 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 		if len(s.Produce) > 0 || len(s.Annotations) > 0 {
 			add(s.Range, "stage.%s: stages that produce or use artefacts are not supported by this version.", s.Name)
 		}
-		if s.Policy != "main" && s.Policy != "" {
-			add(s.Range, "stage.%s: only the policy in the role main can be trained by this version, not %q.", s.Name, s.Policy)
-		}
 	}
 	for _, e := range config.Evaluations {
 		if e.AnswerWith != nil {
 			add(e.Range, "evaluate.%s: answers by another policy (answer_with) are not supported by this version.", e.Name)
-		}
-		if e.Policy != "main" && e.Policy != "" {
-			add(e.Range, "evaluate.%s: only the policy in the role main can be evaluated by this version, not %q.", e.Name, e.Policy)
 		}
 	}
 	return diags
@@ -74,6 +68,9 @@ func agents(config *experiment.Run) []*experiment.Agent {
 	var list []*experiment.Agent
 	for _, name := range sorted(config.Agents) {
 		list = append(list, config.Agents[name])
+	}
+	for _, handle := range sorted(config.AgentBlocks) {
+		list = append(list, config.AgentBlocks[handle])
 	}
 	for _, s := range config.Stages {
 		list = append(list, s.Agent)

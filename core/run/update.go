@@ -87,6 +87,17 @@ func (st *step) sample(o objective.Objective, s sdk.Sample) (policy.TrainSample,
 	if ep.Origin != episode.OriginPolicy && o.Uses(objective.OpSamplerLogP) {
 		return none, "", fmt.Errorf("episode %q is of origin %s and has no log-probabilities of a sampler, which the objective reads: %w", ep.ID, ep.Origin, sdk.ErrInvalidRequest)
 	}
+	if ep.Origin == episode.OriginRerendered && o.Uses(objective.OpOldLogP) {
+		return none, "", fmt.Errorf("episode %q was written under another prompt: it can be copied, by an objective of logp alone, but this one reads old_logp, as if it had been sampled: %w", ep.ID, sdk.ErrInvalidRequest)
+	}
+	if by := st.made[ep.ID]; by.model != nil && by.model != st.stage.model {
+		if by.model.tokens != st.stage.model.tokens {
+			return none, "", fmt.Errorf("episode %q is of policy %q, whose tokenizer is not that of %q, which the stage trains: %w", ep.ID, by.policy, st.stage.role(), sdk.ErrInvalidRequest)
+		}
+		if o.Uses(objective.OpSamplerLogP) {
+			return none, "", fmt.Errorf("episode %q was sampled by policy %q, not by %q, which the stage trains: the objective must not read sampler_logp: %w", ep.ID, by.policy, st.stage.role(), sdk.ErrInvalidRequest)
+		}
+	}
 	sample := policy.TrainSample{
 		Tokens: ep.Tokens[s.Sequence], PromptLength: seq.PromptLength, PolicyMask: seq.PolicyMask(),
 		SamplerLogProbs: ep.LogProbs[s.Sequence][seq.PromptLength:], Turns: turnsOfTokens(ep, s.Sequence),

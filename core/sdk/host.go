@@ -37,10 +37,14 @@ type RolloutRequest struct {
 	N          int
 	// MaxNewTurns bounds the turns that are sampled now; 0 means the agent's own limits alone.
 	MaxNewTurns int
-	Policy      string   // "" means main
-	Agent       string   // "" means the stage's
-	Tools       []string // nil means the agent's; an empty list means none
-	Sampling    *Sampling
+	// Policy is a role of the run or the handle of a policy that the configuration refers to, which is as it was when
+	// the run started; "" means the policy that the stage trains.
+	Policy string
+	// Agent is a name of the experiment's agents or the handle of an agent that the configuration refers to; "" means
+	// the stage's.
+	Agent    string
+	Tools    []string // of the run; nil means the agent's, an empty list none: the policy can only answer
+	Sampling *Sampling
 	// Keep says that later requests of the step are to branch from these episodes, so that what was computed of them
 	// is kept and the branches compute only what is new. It changes no result, only cost.
 	Keep bool
@@ -61,7 +65,8 @@ type RolloutResponse struct {
 	Episodes  []episode.Episode
 }
 
-// RerenderRequest names the policy text of one turn and the agent whose prompt it goes under.
+// RerenderRequest names the policy text of one turn and the agent whose prompt it goes under, as in [RolloutRequest].
+// The answer is an episode of one sequence and one turn.
 type RerenderRequest struct {
 	EpisodeID string
 	Turn      int
@@ -71,7 +76,7 @@ type RerenderRequest struct {
 // LogProbsRequest asks for log-probabilities of episodes.
 type LogProbsRequest struct {
 	EpisodeIDs  []string
-	Policy      string // "" means main
+	Policy      string // as in [RolloutRequest]
 	Reference   bool
 	Temperature float64 // 0 means the sampling temperature
 }

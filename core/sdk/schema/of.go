@@ -19,8 +19,8 @@ import (
 //	}
 //
 // A field without default is required unless its tag has ",optional". Field types are string, bool, int, float64,
-// []string, []float64, map[string]string, map[string]float64, [Ref] (with type:"index|corpus|policy") and structs or
-// pointers to structs, which are nested single blocks. Lists and maps take a default as comma-separated values.
+// []string, []float64, map[string]string, map[string]float64, [Ref] and []Ref (with type:"index|corpus|policy|agent")
+// and structs or pointers to structs, which are nested single blocks. Lists and maps take a default as comma-separated values.
 func Of[C any]() (Schema, error) { return ofType(reflect.TypeFor[C]()) }
 
 var attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -90,8 +90,13 @@ func attributeOf(t reflect.Type, f reflect.StructField, name string, optional bo
 	case f.Type == refType:
 		a.Type = Type(f.Tag.Get("type"))
 		if !a.Type.IsRef() {
-			return fail(`a reference needs type:"index", "corpus" or "policy"`)
+			return fail(`a reference needs type:"index", "corpus", "policy" or "agent"`)
 		}
+	case f.Type == reflect.TypeFor[[]Ref]():
+		if a.Type = Type(f.Tag.Get("type")); !a.Type.IsRef() {
+			return fail(`references need type:"index", "corpus", "policy" or "agent"`)
+		}
+		a.Type = "list(" + a.Type + ")"
 	case f.Type.Kind() == reflect.String:
 		a.Type = String
 	case f.Type.Kind() == reflect.Bool:

@@ -5,6 +5,8 @@
 // struct, and [Decode] fills that struct.
 package schema
 
+import "strings"
+
 // Type is the type of an attribute.
 type Type string
 
@@ -22,10 +24,26 @@ const (
 	IndexRef  Type = "index"
 	CorpusRef Type = "corpus"
 	PolicyRef Type = "policy"
+	AgentRef  Type = "agent"
+
+	IndexRefs  Type = "list(index)"
+	CorpusRefs Type = "list(corpus)"
+	PolicyRefs Type = "list(policy)"
+	AgentRefs  Type = "list(agent)"
 )
 
 // IsRef says whether t refers to a block of the study.
-func (t Type) IsRef() bool { return t == IndexRef || t == CorpusRef || t == PolicyRef }
+func (t Type) IsRef() bool { return t == IndexRef || t == CorpusRef || t == PolicyRef || t == AgentRef }
+
+// Element is the type of the elements of a list or map, "" for other types.
+func (t Type) Element() Type {
+	for _, container := range []string{"list(", "map("} {
+		if inner, ok := strings.CutPrefix(string(t), container); ok {
+			return Type(strings.TrimSuffix(inner, ")"))
+		}
+	}
+	return ""
+}
 
 // Ref is a handle to a block of the study: what a plugin passes back to the host to use it.
 type Ref struct {

@@ -145,7 +145,7 @@ func (p *probe) refused(ctx context.Context, question string) []error {
 	_, index := p.host.Search(ctx, sdk.SearchRequest{Index: "index.nowhere", Queries: []string{"x"}, K: 1})
 	return []error{
 		check(errors.Is(values, sdk.ErrInvalidRequest), "values without a critic: %v", values),
-		check(errors.Is(rerender, sdk.ErrNotSupported), "not supported: %v", rerender),
+		check(errors.Is(rerender, sdk.ErrUnknownEpisode), "unknown episode: %v", rerender),
 		check(errors.Is(unknown, sdk.ErrUnknownEpisode), "unknown episode: %v", unknown),
 		check(errors.Is(none, sdk.ErrInvalidRequest) && errors.Is(other, sdk.ErrInvalidRequest), "invalid request: %v, %v", none, other),
 		check(errors.Is(index, sdk.ErrUnknownHandle), "unknown handle: %v", index),
