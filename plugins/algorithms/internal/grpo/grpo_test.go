@@ -227,3 +227,48 @@ func TestDefaultsInForce(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+func TestLeaveOneOut(t *testing.T) {
+	for i, want := range []float64{2. / 3, -2. / 3, -2. / 3, 2. / 3} {
+		if got := LeaveOneOut([]float64{1, 0, 0, 1})[i]; math.Abs(got-want) > 1e-12 {
+			t.Errorf("advantage %d is %v, want %v", i, got, want)
+		}
+	}
+	if got := LeaveOneOut([]float64{.7}); got[0] != 0 {
+		t.Errorf("one alone: %v", got)
+	}
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 300 {
+		n := 2 + rng.IntN(9)
+		rewards, order := make([]float64, n), rng.Perm(n)
+		for i := range rewards {
+			rewards[i] = float64(rng.IntN(4)) / 3
+		}
+		a, plain := LeaveOneOut(rewards), Advantages(rewards, false)
+		moved, changed := make([]float64, n), make([]float64, n)
+		for i, j := range order {
+			moved[i], changed[i] = rewards[j], 8*rewards[i]+3
+		}
+		b, c, sum := LeaveOneOut(moved), LeaveOneOut(changed), 0.
+		for i, v := range a {
+			sum += v
+			// The baseline of the others is the group's mean stretched by n/(n-1).
+			if want := plain[i] * float64(n) / float64(n-1); math.Abs(v-want) > 1e-9 {
+				t.Fatalf("%v: %v, want %v", rewards, v, want)
+			}
+			if math.Abs(b[i]-a[order[i]]) > 1e-9 || math.Abs(c[i]-8*v) > 1e-9 {
+				t.Fatalf("%v: order, scale or shift: %v, %v, %v", rewards, a, b, c)
+			}
+		}
+		if math.Abs(sum) > 1e-9 {
+			t.Fatalf("advantages of %v sum to %v", rewards, sum)
+		}
+	}
+	for _, r := range []float64{.1, .3, 1. / 3} {
+		for _, v := range LeaveOneOut(slices.Repeat([]float64{r}, 7)) {
+			if v != 0 {
+				t.Errorf("equal rewards of %v give %v", r, v)
+			}
+		}
+	}
+}
