@@ -20,7 +20,7 @@ func (c *resolver) experiment(n *node) {
 	agentNode := c.agentNode(r, nil)
 	stages := c.stageList(r)
 	evaluations := r.blocks("evaluate")
-	if len(stages) == 0 && len(evaluations) == 0 {
+	if len(stages) == 0 && len(evaluations) == 0 && !c.method {
 		c.errorf(n.def, "Nothing to do", "%s has neither stages nor evaluate blocks.", n.name())
 	}
 	if agentNode == nil {

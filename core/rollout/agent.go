@@ -117,6 +117,7 @@ type Agent struct {
 	MaxObservationTokens int
 	MaxPromptTokens      int
 	// Tool is the tool that the protocol's calls go to when they do not name one. Tools lists all that may be called.
+	// Without any the policy's first turn is the closing one.
 	Tool  string
 	Tools []string
 	// Descriptions are those of the tools, for the prompt.
@@ -150,6 +151,9 @@ func (a *Agent) Check() error {
 	}
 	if len(a.Tools) > 0 && a.Observation == nil {
 		bad("an agent with tools needs an observation text")
+	}
+	if a.FirstSearch && len(a.Tools) == 0 {
+		bad("an agent that searches first needs a tool to search with")
 	}
 	if a.Invalid != nil && a.MaxTurns <= 0 {
 		bad("an agent that goes on after invalid actions needs max_turns")

@@ -115,7 +115,7 @@ func (e *Engine) start(job Job) (*live, error) {
 		l.ep = ep
 	}
 	l.ep.ID, l.ep.QuestionID, l.ep.Key, l.ep.Origin = job.ID, job.Question.ID, job.Key, episode.OriginPolicy
-	l.closing = l.closing || job.NoTools
+	l.closing = l.closing || job.NoTools || len(job.Agent.Tools) == 0
 	if job.Agent.anew() && job.Agent.OnBudget == OnBudgetStop && job.Agent.exhausted(l.turns, searches(l.ep.Turns)) {
 		l.end(episode.StopBudget)
 	}

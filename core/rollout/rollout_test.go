@@ -163,6 +163,29 @@ func TestFirstSearch(t *testing.T) {
 	}
 }
 
+// TestAgentWithoutTools: it answers in one turn; a call that it writes ends the episode and is not carried out.
+func TestAgentWithoutTools(t *testing.T) {
+	agent := searchR1Agent(0)
+	agent.Tools, agent.Tool, agent.Observation, agent.Invalid = nil, "", nil, nil
+	e := &Engine{
+		Sampler: &script{turns: [][]string{{"<answer>x</answer>"}, {"<search>a</search>", "<answer>x</answer>"}, {"nothing"}}}, Tokenizer: runes{},
+		Tools: failing{fmt.Errorf("no tool may be called")},
+	}
+	episodes, err := run(e, agent, "Q", "Q", "Q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []episode.Stop{episode.StopAnswered, episode.StopBudget, episode.StopBudget} {
+		if ep := episodes[i]; ep.Stop != want || len(ep.Turns) != 1 || ep.Counters.Searches != 0 || ep.Counters.ObservationTokens != 0 {
+			t.Errorf("episode %d ended with %q after %d turns: %+v", i, ep.Stop, len(ep.Turns), ep.Counters)
+		}
+	}
+	agent.FirstSearch = true
+	if err := agent.Check(); err == nil || !strings.Contains(err.Error(), "needs a tool") {
+		t.Errorf("got %v", err)
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Call(context.Context, string, []sdk.Call) ([]sdk.CallResult, error) {

@@ -1,0 +1,212 @@
+# The usual critic-free methods of reinforcement learning, each with the settings of its own paper, on the agent of
+# Search-R1 (search_r1.hcl, to be included beside this file). The reward is the answer's exact match, as there.
+#
+# Learning rates and numbers of steps and questions are those that the papers give for their own tasks and models; a
+# study that compares the methods sets them alike for all.
+
+experiment "grpo" {
+  description = "GRPO as in DeepSeekMath: 64 episodes per question, divergence 0.04, one update per step"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    algorithm "grpo" {}
+    steps     = 500
+    questions = 16 # 1,024 episodes
+  }
+}
+
+experiment "rloo" {
+  description = "RLOO: leave-one-out baseline, the response as one action, divergence in the reward"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    algorithm "rloo" {}
+    steps     = 500
+    questions = 128
+  }
+}
+
+experiment "reinforce_pp" {
+  description = "REINFORCE++: divergence per token in the reward, advantages normalised over the whole step"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 5e-7
+    }
+    algorithm "reinforce-pp" {}
+    steps     = 500
+    questions = 256
+  }
+}
+
+experiment "dr_grpo" {
+  description = "Dr. GRPO: no division by spread or length"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    algorithm "dr-grpo" {}
+    steps     = 500
+    questions = 128
+  }
+}
+
+# The paper's reward is 1 for a right answer and -1 for others: advantages are the same.
+experiment "dapo" {
+  description = "DAPO: wider clip upwards, mean over tokens, dynamic sampling, soft length penalty"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = 2 * outcome.value - 1
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    schedule "constant" {
+      warmup_steps = 20
+    }
+    algorithm "dapo" {}
+    steps     = 500
+    questions = 512
+  }
+}
+
+experiment "gspo" {
+  description = "GSPO: ratio and clip of whole responses, four updates per step"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    algorithm "gspo" {}
+    steps     = 500
+    questions = 128
+  }
+}
+
+# LUFFY (arXiv:2504.14945). A study gives train and experts the same questions: every question needs an expert episode,
+# unless missing_expert = "skip".
+experiment "offpolicy_mix" {
+  description = "LUFFY: one expert episode in each group, shaped probabilities, no clip"
+  agent       = agent.search_r1
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    algorithm "offpolicy-mix" {}
+    steps     = 500
+    questions = 128
+  }
+}
+
+# Search-R1's comparison "R1": the same training without a search engine. Its agent is in prompting.hcl, to be included
+# beside this file.
+experiment "r1" {
+  description = "R1 as Search-R1 compares with it: GRPO on reasoning without search"
+  agent       = agent.think
+
+  sampling {
+    temperature = 1
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    schedule "constant" {
+      warmup_steps = 286 # 0.285 of 1,005 steps
+      from_zero    = true
+    }
+    algorithm "search-r1" {
+      group_size = 5
+      mini_batch = 256
+    }
+    steps     = 1004
+    questions = 512
+  }
+}
