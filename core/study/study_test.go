@@ -302,18 +302,19 @@ func thirdParty(t *testing.T, name string) env {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	e := discover(t, third, dir)
+	e.trust(t)
+	return e
+}
+
+// discover makes an environment with a folder of plugins, with the trust record and caches in dir.
+func discover(t *testing.T, plugins, dir string) env {
+	t.Helper()
 	catalogue, err := host.Discover(t.Context(), host.Options{
-		BundleDir: packs, PluginDir: third, WorkDir: dir, CacheDir: filepath.Join(dir, "schemas"), TrustFile: filepath.Join(dir, "trusted"), Env: map[string]string{},
+		BundleDir: packs, PluginDir: plugins, WorkDir: dir, CacheDir: filepath.Join(dir, "schemas"), TrustFile: filepath.Join(dir, "trusted"), Env: map[string]string{},
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, pack := range catalogue.Packs() {
-		if !pack.Bundled {
-			if err := catalogue.Trust(pack); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	backend, err := policy.OpenBackend("")
 	if err != nil {
@@ -326,6 +327,18 @@ func thirdParty(t *testing.T, name string) env {
 		}
 	})
 	return e
+}
+
+// trust trusts all packs that do not come with the program.
+func (e env) trust(t *testing.T) {
+	t.Helper()
+	for _, pack := range e.catalogue.Packs() {
+		if !pack.Bundled {
+			if err := e.catalogue.Trust(pack); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // TestCrashFailsOneRun: an algorithm of a third party dies in one arm; that run fails with what it last said, the
