@@ -141,7 +141,7 @@ func (c *resolver) expression(r *reader, name string, s scope, result cty.Type) 
 // compileOnce checks the names in an attribute and compiles it, or gives what that came to before under the same kind.
 func compileOnce[T any](c *resolver, r *reader, name string, s scope, want, kind string, compile func(hclsyntax.Expression, *frame) (*T, hcl.Diagnostics)) *T {
 	a := r.attr(name)
-	if a == nil {
+	if a == nil || a.null() {
 		return nil
 	}
 	if a.expr == nil {

@@ -118,6 +118,17 @@ func TestMerging(t *testing.T) {
 			return s.Algorithm.Values["group_size"] == 5.0 && s.Sampling.Temperature == 1 && s.Sampling.TopP == 0.9 &&
 				s.Reward.Sources[0].Plugin.Values["format"] == 0.2 && s.Reward.Sources[0].Plugin.Values["version"] == "v0.3"
 		}},
+		"null takes expressions and texts away": {`remove = ["reward.source.b"]
+    reward {
+      total      = null
+      turn_total = null
+    }
+    agent {
+      invalid = null
+    }`, func(r *experiment.Run) bool {
+			s := r.Stages[0]
+			return s.Reward.Total.Text() == "a.value" && s.Reward.TurnTotal == nil && s.Agent.Invalid == nil
+		}},
 		"an object in place of a block": {`sampling = { top_p = 0.5 }`, func(r *experiment.Run) bool {
 			return r.Stages[0].Sampling.TopP == 0.5 && r.Stages[0].Sampling.Temperature == 0.6
 		}},

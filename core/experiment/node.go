@@ -30,6 +30,15 @@ type attr struct {
 	axis  *Axis // set where an axis put it there
 }
 
+// null says whether the attribute is written as null, which goes back to the default.
+func (a *attr) null() bool {
+	if a.expr == nil {
+		return a.value != nil && a.value.IsNull()
+	}
+	literal, ok := a.expr.(*hclsyntax.LiteralValueExpr)
+	return ok && literal.Val.IsNull()
+}
+
 func (n *node) label() string {
 	if len(n.labels) == 0 {
 		return ""

@@ -300,7 +300,7 @@ func (c *resolver) reward(n *node) *Reward {
 	v.Total = c.expression(r, "total", total, cty.Number)
 	v.TurnTotal = c.expression(r, "turn_total", turnTotal, cty.Number)
 	switch {
-	case r.n.attrs["total"] != nil:
+	case r.n.attrs["total"] != nil && !r.n.attrs["total"].null():
 	case len(sources) == 1:
 		v.Total = c.s.sourceValue(sources[0], n.def)
 	default:

@@ -14,6 +14,7 @@ type record struct {
 	Title         *string         `json:"title"`
 	Contents      *string         `json:"contents"`
 	Text          *string         `json:"text"`
+	Content       json.RawMessage `json:"content"`
 	ParagraphText *string         `json:"paragraph_text"`
 	Sentences     *[]string       `json:"sentences"`
 	Paragraphs    json.RawMessage `json:"paragraphs"`
@@ -37,7 +38,7 @@ func parseRecord(data []byte) ([]Document, error) {
 		return parseContext("contexts", r.Contexts)
 	case given(r.Paragraphs) && isQuestion:
 		return parseContext("paragraphs", r.Paragraphs)
-	case isQuestion && r.Text == nil && r.Contents == nil && r.Sentences == nil:
+	case isQuestion && r.Text == nil && r.Contents == nil && r.Sentences == nil && !given(r.Content):
 		return nil, nil
 	}
 	d, err := r.document()
@@ -77,8 +78,14 @@ func (r record) document() (Document, error) {
 		d.Paragraphs = splitParagraphs(*r.Text)
 	case r.ParagraphText != nil:
 		d.Paragraphs = []Paragraph{{Text: *r.ParagraphText}}
+	case given(r.Content):
+		var text string
+		if err := json.Unmarshal(r.Content, &text); err != nil {
+			return Document{}, errors.New(`field "content" is not a text`)
+		}
+		d.Paragraphs = splitParagraphs(text)
 	default:
-		return Document{}, errors.New(`missing field "text": expected contents, text, sentences, paragraphs, or context of a question`)
+		return Document{}, errors.New(`missing field "text": expected contents, content, text, sentences, paragraphs, or context of a question`)
 	}
 	if id == "" && d.Title == "" {
 		return Document{}, errors.New(`missing field "title": a document without an id is named by its title`)
