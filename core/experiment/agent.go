@@ -112,6 +112,9 @@ func (c *resolver) checkAgent(r *reader, a *Agent, tools []string) {
 			c.errorf(r.n.def, "Missing attribute", "An agent with tools needs max_turns or max_searches, or it may search for ever.")
 		}
 	}
+	if a.Protocol.JSON != nil && a.MaxTurns == 0 {
+		need("max_turns", "protocol \"json\" goes on after a call that cannot be carried out")
+	}
 	if len(tools) > 1 && a.Tool == "" && a.Protocol.Tags != nil && len(a.Protocol.Tags.Calls) == 0 {
 		c.errorf(r.n.def, "Missing attribute", "Calls between tags name no tool, and the agent has %s: say which one is meant with tool, or give each its own tags with calls.", strings.Join(tools, ", "))
 	}
@@ -179,13 +182,23 @@ func (c *resolver) protocol(n *node) Protocol {
 	think := TagPair{"<think>", "</think>"}
 	switch p.Kind {
 	case ProtocolTags:
+		calls := r.pairs("calls")
+		var noCall *TagPair
+		if len(calls) > 0 {
+			noCall = &TagPair{} // all calls may have tags of their own
+		}
 		t := &TagsProtocol{
-			Think: r.pair("think", &think), Call: r.pair("call", nil), Observation: r.pair("observation", nil), Answer: r.pair("answer", nil),
+			Calls: calls, Think: r.pair("think", &think), Call: r.pair("call", noCall), Observation: r.pair("observation", nil), Answer: r.pair("answer", nil),
 			StopAtAnswer: r.bool("stop_at_answer", true), CallsInThink: r.bool("calls_in_think", false),
 		}
-		t.Calls = r.pairs("calls")
-		if t.Call.Close != "" && strings.TrimSpace(t.Call.Close) == strings.TrimSpace(t.Answer.Close) {
-			c.errorf(r.at("answer"), "Invalid value", "call and answer must close differently, both close with %q.", t.Call.Close)
+		closing := map[string]TagPair{"call": t.Call}
+		for tool, pair := range t.Calls {
+			closing["calls."+tool] = pair
+		}
+		for _, name := range sortedKeys(closing) {
+			if pair := closing[name]; pair.Close != "" && strings.TrimSpace(pair.Close) == strings.TrimSpace(t.Answer.Close) {
+				c.errorf(r.at("answer"), "Invalid value", "%s and answer must close differently, both close with %q.", name, pair.Close)
+			}
 		}
 		p.Tags = t
 	case ProtocolJSON:
@@ -193,7 +206,13 @@ func (c *resolver) protocol(n *node) Protocol {
 			Think: r.pair("think", &think), Call: r.pair("call", &TagPair{"<tool_call>", "</tool_call>"}),
 			Observation: r.pair("observation", &TagPair{"<tool_response>", "</tool_response>"}), Answer: r.pair("answer", &TagPair{"<answer>", "</answer>"}),
 			NameKey: r.text("name_key", "name"), ArgsKey: r.text("arguments_key", "arguments"),
-			FinishTool: r.text("finish_tool", ""), FinishArg: r.text("finish_argument", ""),
+			FinishTool: r.text("finish_tool", ""),
+		}
+		if r.has("finish_tool") {
+			p.JSON.FinishArg = r.text("finish_argument", "answer")
+		}
+		if strings.TrimSpace(p.JSON.Call.Close) == strings.TrimSpace(p.JSON.Answer.Close) {
+			c.errorf(r.at("answer"), "Invalid value", "call and answer must close differently, both close with %q.", p.JSON.Call.Close)
 		}
 	case ProtocolFields:
 		p.Fields = &FieldsProtocol{

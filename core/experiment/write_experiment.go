@@ -77,7 +77,9 @@ func (w *writer) protocol(p Protocol) {
 	case p.Tags != nil:
 		t := p.Tags
 		w.pair("think", t.Think)
-		w.pair("call", t.Call)
+		if t.Call != (TagPair{}) {
+			w.pair("call", t.Call)
+		}
 		w.pair("observation", t.Observation)
 		w.pair("answer", t.Answer)
 		w.bool("stop_at_answer", t.StopAtAnswer)

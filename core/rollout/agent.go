@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/sdk"
@@ -158,6 +160,9 @@ func (a *Agent) Check() error {
 	if a.Invalid != nil && a.MaxTurns <= 0 {
 		bad("an agent that goes on after invalid actions needs max_turns")
 	}
+	if _, ok := a.Protocol.(*JSON); ok && a.MaxTurns <= 0 {
+		bad("an agent with protocol json goes on after calls that cannot be carried out, and needs max_turns")
+	}
 	if a.MaxTurns <= 0 && a.MaxSearches <= 0 && len(a.Tools) > 0 {
 		bad("an agent with tools needs max_turns or max_searches")
 	}
@@ -165,6 +170,35 @@ func (a *Agent) Check() error {
 		bad("turn_tokens must be positive, got first %d, next %d, last %d", a.TurnTokens.First, a.TurnTokens.Next, a.TurnTokens.Last)
 	}
 	return errors.Join(errs...)
+}
+
+// called gives the tool and the arguments of a call: the default tool where none is named, and a plain text under the
+// name of the tool's first argument.
+func (a *Agent) called(action Action) (tool string, arguments map[string]any) {
+	tool, arguments = action.Tool, action.Arguments
+	if tool == "" {
+		tool = a.Tool
+	}
+	if first := a.describe(tool).Arguments; action.Plain && len(first) > 0 && first[0].Name != "query" {
+		arguments = map[string]any{first[0].Name: arguments["query"]}
+	}
+	return tool, arguments
+}
+
+// checkCall says why a call cannot be carried out: there is no such tool, or its arguments are not what it takes.
+func (a *Agent) checkCall(turn episode.Turn) error {
+	if !slices.Contains(a.Tools, turn.Tool) {
+		return fmt.Errorf("there is no tool %q; the tools are: %s", turn.Tool, strings.Join(a.Tools, ", "))
+	}
+	return checkArguments(a.describe(turn.Tool), turn.Arguments)
+}
+
+// describe gives the description of a tool, a blank one where there is none.
+func (a *Agent) describe(tool string) sdk.Tool {
+	if i := slices.IndexFunc(a.Descriptions, func(t sdk.Tool) bool { return t.Name == tool }); i >= 0 {
+		return a.Descriptions[i]
+	}
+	return sdk.Tool{Name: tool}
 }
 
 // Episode is an episode with its tokens, which never leave the core.

@@ -233,9 +233,8 @@ func (e *Engine) firstSearches(ctx context.Context, lives []*live) error {
 
 // firstTurn is the search that an agent makes before the policy speaks.
 func firstTurn(q episode.Question, agent *Agent, at episode.Span) episode.Turn {
-	return episode.Turn{
-		Span: at, ActionSpan: at, Action: episode.ActionCall, Tool: agent.Tool, Arguments: map[string]any{"query": q.Text},
-	}
+	tool, arguments := agent.called(Action{Arguments: map[string]any{"query": q.Text}, Plain: true})
+	return episode.Turn{Span: at, ActionSpan: at, Action: episode.ActionCall, Tool: tool, Arguments: arguments}
 }
 
 // turn lets every active episode write once and act.
@@ -348,11 +347,7 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 		l.end(episode.StopAnswered)
 		return nil, nil
 	case episode.ActionCall:
-		turn.Arguments = action.Arguments
-		turn.Tool = action.Tool
-		if turn.Tool == "" {
-			turn.Tool = agent.Tool
-		}
+		turn.Tool, turn.Arguments = agent.called(action)
 		if fields, ok := agent.Protocol.(*Fields); ok {
 			turn.Tool = fields.tool(turn.Tool, agent.Tools)
 		}
@@ -365,6 +360,8 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 	switch {
 	case l.closing:
 		l.end(episode.StopBudget)
+	case action.Problem != "" && agent.Invalid == nil:
+		return nil, e.refuse(l, &turn, action.Problem)
 	case action.Ends || agent.Invalid == nil:
 		l.end(episode.StopInvalid)
 		if turn.Action == episode.ActionNone {
@@ -372,7 +369,12 @@ func (e *Engine) act(l *live, g Generated) (*call, error) {
 		}
 	default:
 		l.turns++
-		if err := e.notice(l, &turn, agent.Invalid, nil); err != nil {
+		turn.Error = action.Problem
+		var wrap func([]Piece) []Piece
+		if action.Problem != "" {
+			wrap = agent.Protocol.Wrap
+		}
+		if err := e.notice(l, &turn, agent.Invalid, wrap); err != nil {
 			return nil, fmt.Errorf("invalid text: %w", err)
 		}
 		if agent.anew() {
@@ -411,16 +413,21 @@ func (e *Engine) allow(l *live, turn *episode.Turn) (*call, error) {
 		}
 		return nil, nil
 	}
-	if !slices.Contains(agent.Tools, turn.Tool) {
-		turn.Error = fmt.Sprintf("there is no tool %q; the tools are: %s", turn.Tool, strings.Join(agent.Tools, ", "))
-		l.turns++
-		if err := e.observe(l, len(l.ep.Turns)+1, turn, nil, turn.Error); err != nil {
-			return nil, err
-		}
-		return nil, e.closeAfter(l, len(l.ep.Turns)+1, turn)
+	if err := agent.checkCall(*turn); err != nil {
+		return nil, e.refuse(l, turn, err.Error())
 	}
 	l.turns++
 	return &call{live: l, turn: len(l.ep.Turns)}, nil
+}
+
+// refuse answers an action that cannot be carried out by what is wrong with it. It uses up a turn.
+func (e *Engine) refuse(l *live, turn *episode.Turn, problem string) error {
+	turn.Error = problem
+	l.turns++
+	if err := e.observe(l, len(l.ep.Turns)+1, turn, nil, problem); err != nil {
+		return err
+	}
+	return e.closeAfter(l, len(l.ep.Turns)+1, turn)
 }
 
 // notice appends a text of the agent, between the marks of an observation if wrap is given, unless the text holds

@@ -8,6 +8,16 @@ import (
 	"github.com/forage-rl/forage/core/sdk/episode"
 )
 
+// transcriber is a protocol that reads whole transcripts.
+type transcriber interface {
+	Protocol
+	// splitTurn cuts the first turn off a transcript: what the policy wrote, and the observation with its tags and the
+	// white space around it, which is empty for the last turn.
+	splitTurn(text string) (written, observation, rest string, err error)
+	// stopsAtAnswer says whether sampling ends with an answer's closing tag.
+	stopsAtAnswer() bool
+}
+
 // Expert parses a transcript by the agent's protocol into an episode: the policy's text is trained, the observations
 // in it are not. Under protocol tags it must end in an answer; for protocol fields see [Fields]: a transcript there is
 // the turns one after the other, each followed by the section "observation" with what it came to, and it begins with
@@ -21,10 +31,11 @@ func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript 
 		}
 		return ep, nil
 	}
-	tags, ok := agent.Protocol.(*Tags)
+	protocol, ok := agent.Protocol.(transcriber)
 	if !ok {
-		return nil, fmt.Errorf("expert of question %s: only the protocols tags and fields read transcripts, got %T", q.ID, agent.Protocol)
+		return nil, fmt.Errorf("expert of question %s: the protocol %T reads no transcripts", q.ID, agent.Protocol)
 	}
+	controls := protocol.Controls()
 	ep, err := e.Prompt(q, agent)
 	if err != nil {
 		return nil, fmt.Errorf("expert of question %s: %w", q.ID, err)
@@ -33,24 +44,23 @@ func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript 
 	text := newSegmenter(e.Tokenizer, ep)
 	rest, ended := e.trimEnd(strings.TrimSpace(transcript))
 	for ep.Answer == nil {
-		written, observation, after, err := tags.splitTurn(rest)
+		written, observation, after, err := protocol.splitTurn(rest)
 		if err != nil {
 			return nil, fmt.Errorf("expert of question %s, turn %d: %w", q.ID, len(ep.Turns)+1, err)
 		}
-		tokens := e.Tokenizer.EncodePieces(trustTags(written, tags.Controls()))
-		if eos := e.Tokenizer.EOS(); observation == "" && (ended || !tags.StopAtAnswer) && len(eos) > 0 {
+		tokens := e.Tokenizer.EncodePieces(trustTags(written, controls))
+		if eos := e.Tokenizer.EOS(); observation == "" && (ended || !protocol.stopsAtAnswer()) && len(eos) > 0 {
 			tokens = append(tokens, eos[0])
 		}
 		span := text.append(episode.Policy, tokens, nil)
-		action := tags.Parse(written)
+		action := protocol.Parse(written)
 		turn := episode.Turn{
 			Span: span, Text: written, Thought: action.Thought, Action: action.Kind, Arguments: action.Arguments,
 			ActionSpan: e.actionSpan(span, tokens, action), Executed: true,
 		}
 		if observation == "" {
 			if action.Kind != episode.ActionAnswer {
-				return nil, fmt.Errorf("expert of question %s: the last turn must give an answer between %q and %q, got %q",
-					q.ID, tags.Answer.open(), tags.Answer.close(), clip(written))
+				return nil, fmt.Errorf("expert of question %s: the last turn must give an answer, got %q", q.ID, clip(written))
 			}
 			if strings.TrimSpace(after) != "" {
 				return nil, fmt.Errorf("expert of question %s: text after the answer: %q", q.ID, clip(after))
@@ -59,8 +69,11 @@ func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript 
 			ep.Turns = append(ep.Turns, turn)
 			break
 		}
-		turn.Tool = agent.Tool
-		turn.ObservationSpan = text.append(episode.Observation, e.Tokenizer.EncodePieces(trustTags(observation, tags.Controls())), nil)
+		turn.Tool, turn.Arguments = agent.called(action)
+		if err := agent.checkCall(turn); err != nil {
+			return nil, fmt.Errorf("expert of question %s, turn %d: %w", q.ID, len(ep.Turns)+1, err)
+		}
+		turn.ObservationSpan = text.append(episode.Observation, e.Tokenizer.EncodePieces(trustTags(observation, controls)), nil)
 		turn.Observation = text.last()
 		ep.Turns = append(ep.Turns, turn)
 		rest = after
@@ -79,13 +92,12 @@ func (e *Engine) trimEnd(transcript string) (string, bool) {
 	return transcript, false
 }
 
-// splitTurn cuts the first turn off a transcript: what the policy wrote, and the observation with its tags and the
-// white space around it, which is empty for the last turn.
+// splitTurn implements transcriber.
 func (t *Tags) splitTurn(text string) (written, observation, rest string, err error) {
 	if strings.TrimSpace(text) == "" {
 		return "", "", "", fmt.Errorf("the transcript ends without an answer")
 	}
-	call, called := firstPair(text, t.Call)
+	call, _, called := t.firstCall(text)
 	if t.StopAtAnswer {
 		if answer, answered := firstPair(text, t.Answer); answered && (!called || answer.start < call.start) {
 			return text[:answer.end], "", text[answer.end:], nil
@@ -94,15 +106,22 @@ func (t *Tags) splitTurn(text string) (written, observation, rest string, err er
 	if !called {
 		return strings.TrimRightFunc(text, unicode.IsSpace), "", "", nil
 	}
-	written, rest = text[:call.end], text[call.end:]
-	blocks := t.observations(rest)
-	if len(blocks) == 0 || strings.TrimSpace(rest[:blocks[0].start]) != "" {
-		return "", "", "", fmt.Errorf("the call %q is not followed by a closed observation %q … %q",
-			clip(call.content), t.Observation.open(), t.Observation.close())
+	observation, rest, err = cutObservation(text[call.end:], t.Observation, text[call.start:call.end])
+	return text[:call.end], observation, rest, err
+}
+
+// stopsAtAnswer implements transcriber.
+func (t *Tags) stopsAtAnswer() bool { return t.StopAtAnswer }
+
+// cutObservation cuts the observation that follows a call off a text, with its tags and the white space around it.
+func cutObservation(text string, marks TagPair, call string) (observation, rest string, err error) {
+	block, ok := firstPair(text, marks)
+	if !ok || strings.TrimSpace(text[:block.start]) != "" {
+		return "", "", fmt.Errorf("the call %q is not followed by a closed observation %q … %q", clip(call), marks.open(), marks.close())
 	}
-	end := blocks[0].end
-	end += len(rest[end:]) - len(strings.TrimLeftFunc(rest[end:], unicode.IsSpace))
-	return written, rest[:end], rest[end:], nil
+	end := block.end
+	end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+	return text[:end], text[end:], nil
 }
 
 // observations finds the observations in a text, tags included: from an opening tag to the nearest closing one, one

@@ -1,7 +1,10 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,6 +22,10 @@ type Action struct {
 	Start, End int
 	// Ends is true when the protocol ends the episode here, whatever the kind.
 	Ends bool
+	// Problem says what is wrong with an invalid action, for the agent to read: the episode goes on.
+	Problem string
+	// Plain says that Arguments hold one text, as query, that belongs to the tool's first argument.
+	Plain bool
 	// Silent is true when the action ends the episode without giving an answer, although its kind is answer.
 	Silent bool
 }
@@ -43,7 +50,10 @@ func (p TagPair) close() string { return strings.TrimSpace(p.Close) }
 
 // Tags is the protocol of Search-R1 (Jin et al. 2025) and David-GRPO: plain text with tags.
 type Tags struct {
+	// Call may be blank where Calls is not empty.
 	Think, Call, Observation, Answer TagPair
+	// Calls gives tools tags of their own; what stands between Call's goes to the agent's default tool.
+	Calls map[string]TagPair
 	// StopAtAnswer ends a turn at the answer's closing tag, and an answer in any turn ends the episode: the first
 	// complete pair of call or answer is the action. Without it (David-GRPO) a turn is stopped by calls and the end of
 	// sequence only, a turn without a call ends the episode, and the answer is the last pair after the last closing
@@ -55,21 +65,70 @@ type Tags struct {
 
 // Check says what is wrong with the tags.
 func (t *Tags) Check() error {
-	for name, pair := range map[string]TagPair{"call": t.Call, "observation": t.Observation, "answer": t.Answer} {
+	calls := t.calls()
+	if len(calls) == 0 {
+		calls = append(calls, toolTags{pair: t.Call})
+	}
+	check := func(name string, pair TagPair) error {
 		if pair.open() == "" || pair.close() == "" {
 			return fmt.Errorf("protocol tags: %s needs an open and a close text that are not blank", name)
 		}
+		return nil
 	}
-	if t.Call.close() == t.Answer.close() {
-		return fmt.Errorf("protocol tags: call and answer must close differently, both are %q", t.Call.close())
+	opened := map[string]string{}
+	for _, c := range calls {
+		name := "call"
+		if c.tool != "" {
+			name = "calls." + c.tool
+		}
+		if err := check(name, c.pair); err != nil {
+			return err
+		}
+		if c.pair.close() == t.Answer.close() {
+			return fmt.Errorf("protocol tags: %s and answer must close differently, both are %q", name, c.pair.close())
+		}
+		if other := opened[c.pair.open()]; other != "" {
+			return fmt.Errorf("protocol tags: %s and %s must open differently, both are %q", other, name, c.pair.open())
+		}
+		opened[c.pair.open()] = name
 	}
-	return nil
+	return errors.Join(check("observation", t.Observation), check("answer", t.Answer))
+}
+
+// toolTags are the tags of calls to a tool, "" for the agent's default.
+type toolTags struct {
+	tool string
+	pair TagPair
+}
+
+// calls lists the tags of all calls.
+func (t *Tags) calls() []toolTags {
+	var list []toolTags
+	if t.Call.open() != "" || t.Call.close() != "" {
+		list = append(list, toolTags{"", t.Call})
+	}
+	for _, tool := range slices.Sorted(maps.Keys(t.Calls)) {
+		list = append(list, toolTags{tool, t.Calls[tool]})
+	}
+	return list
+}
+
+// firstCall finds the call that begins first.
+func (t *Tags) firstCall(text string) (first found, tool string, ok bool) {
+	for _, c := range t.calls() {
+		if f, called := firstPair(text, c.pair); called && (!ok || f.start < first.start) {
+			first, tool, ok = f, c.tool, true
+		}
+	}
+	return first, tool, ok
 }
 
 // Stopped implements Protocol.
 func (t *Tags) Stopped(text string, tail int) bool {
-	if containsNear(text, t.Call.close(), tail) {
-		return true
+	for _, c := range t.calls() {
+		if containsNear(text, c.pair.close(), tail) {
+			return true
+		}
 	}
 	return t.StopAtAnswer && containsNear(text, t.Answer.close(), tail)
 }
@@ -82,8 +141,14 @@ func containsNear(text, what string, tail int) bool {
 // Cut ends text at its first closing call tag, else at its first closing answer tag (Search-R1: the call's wins even
 // where the answer's comes first). Sampling stops at the first of the two, so only text made elsewhere needs it.
 func (t *Tags) Cut(text string) string {
-	if i := strings.Index(text, t.Call.close()); i >= 0 {
-		return text[:i+len(t.Call.close())]
+	end := -1
+	for _, c := range t.calls() {
+		if i := strings.Index(text, c.pair.close()); i >= 0 && (end < 0 || i+len(c.pair.close()) < end) {
+			end = i + len(c.pair.close())
+		}
+	}
+	if end >= 0 {
+		return text[:end]
 	}
 	if i := strings.Index(text, t.Answer.close()); i >= 0 && t.StopAtAnswer {
 		return text[:i+len(t.Answer.close())]
@@ -100,7 +165,7 @@ func (t *Tags) Parse(text string) Action {
 			scope = text[:i]
 		}
 	}
-	call, called := firstPair(scope, t.Call)
+	call, tool, called := t.firstCall(scope)
 	if called && t.CallsInThink && call.content == "" {
 		called = false
 	}
@@ -112,7 +177,7 @@ func (t *Tags) Parse(text string) Action {
 		}
 	}
 	if called {
-		a.Kind, a.Arguments = episode.ActionCall, map[string]any{"query": call.content}
+		a.Kind, a.Tool, a.Arguments, a.Plain = episode.ActionCall, tool, map[string]any{"query": call.content}, true
 		a.Start, a.End = call.start, call.end
 		return a
 	}
@@ -173,16 +238,22 @@ func lastPair(text string, pair TagPair) (last found, ok bool) {
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // Wrap implements Protocol.
-func (t *Tags) Wrap(observation []Piece) []Piece {
-	wrapped := []Piece{{Text: t.Observation.Open, Trusted: true}}
+func (t *Tags) Wrap(observation []Piece) []Piece { return wrap(observation, t.Observation) }
+
+func wrap(observation []Piece, marks TagPair) []Piece {
+	wrapped := []Piece{{Text: marks.Open, Trusted: true}}
 	wrapped = append(wrapped, observation...)
-	return append(wrapped, Piece{Text: t.Observation.Close, Trusted: true})
+	return append(wrapped, Piece{Text: marks.Close, Trusted: true})
 }
 
 // Controls implements Protocol.
 func (t *Tags) Controls() []string {
 	var controls []string
-	for _, pair := range []TagPair{t.Think, t.Call, t.Observation, t.Answer} {
+	pairs := []TagPair{t.Think}
+	for _, c := range t.calls() {
+		pairs = append(pairs, c.pair)
+	}
+	for _, pair := range append(pairs, t.Observation, t.Answer) {
 		for _, tag := range []string{pair.open(), pair.close()} {
 			// A single character such as the } of \boxed{} cannot act alone and is common in text.
 			if len(tag) > 1 {

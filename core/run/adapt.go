@@ -141,14 +141,25 @@ func protocol(p experiment.Protocol) (rollout.Protocol, error) {
 	switch p.Kind {
 	case experiment.ProtocolTags:
 		t := p.Tags
-		if len(t.Calls) > 0 {
-			return nil, fmt.Errorf("protocol \"tags\" with tags of their own for several tools is not supported by this version: %w", sdk.ErrNotSupported)
-		}
 		tags := &rollout.Tags{
 			Think: rollout.TagPair(t.Think), Call: rollout.TagPair(t.Call), Observation: rollout.TagPair(t.Observation),
 			Answer: rollout.TagPair(t.Answer), StopAtAnswer: t.StopAtAnswer, CallsInThink: t.CallsInThink,
 		}
+		if len(t.Calls) > 0 {
+			tags.Calls = map[string]rollout.TagPair{}
+			for tool, pair := range t.Calls {
+				tags.Calls[tool] = rollout.TagPair(pair)
+			}
+		}
 		return tags, tags.Check()
+	case experiment.ProtocolJSON:
+		j := p.JSON
+		calls := &rollout.JSON{
+			Think: rollout.TagPair(j.Think), Call: rollout.TagPair(j.Call), Observation: rollout.TagPair(j.Observation),
+			Answer: rollout.TagPair(j.Answer), NameKey: j.NameKey, ArgumentsKey: j.ArgsKey,
+			FinishTool: j.FinishTool, FinishArgument: j.FinishArg,
+		}
+		return calls, calls.Check()
 	case experiment.ProtocolFields:
 		f := p.Fields
 		fields := &rollout.Fields{
@@ -157,7 +168,7 @@ func protocol(p experiment.Protocol) (rollout.Protocol, error) {
 		}
 		return fields, fields.Check()
 	}
-	return nil, fmt.Errorf("protocol %q is not supported by this version; use protocol \"tags\" or \"fields\": %w", p.Kind, sdk.ErrNotSupported)
+	return nil, fmt.Errorf("there is no protocol %q", p.Kind)
 }
 
 // agent makes the rollout engine's agent from a resolved one. tools describes the tools there are, by name.
@@ -190,7 +201,7 @@ func agent(a *experiment.Agent, tools map[string]sdk.Tool) (*rollout.Agent, erro
 		out.Descriptions = append(out.Descriptions, description)
 	}
 	if out.Tool == "" && len(names) > 0 {
-		if len(names) > 1 && a.Protocol.Kind == experiment.ProtocolTags {
+		if tags := a.Protocol.Tags; len(names) > 1 && tags != nil && tags.Call != (experiment.TagPair{}) {
 			return nil, fmt.Errorf("%s: the agent has %d tools; say which one plain calls go to with tool = …", place, len(names))
 		}
 		out.Tool = names[0]

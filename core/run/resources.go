@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/forage-rl/forage/core/dataset"
 	"github.com/forage-rl/forage/core/experiment"
@@ -428,15 +427,6 @@ func (d dispatcher) Call(ctx context.Context, name string, calls []sdk.Call) ([]
 	t, ok := d[name]
 	if !ok {
 		return nil, fmt.Errorf("there is no such tool")
-	}
-	// A protocol of plain text has one argument, whatever its name.
-	if first := t.description.Arguments; len(first) > 0 && first[0].Name != "query" {
-		calls = slices.Clone(calls)
-		for i, c := range calls {
-			if q, ok := c.Arguments["query"]; ok && len(c.Arguments) == 1 {
-				calls[i].Arguments = map[string]any{first[0].Name: q}
-			}
-		}
 	}
 	resp, err := t.retriever.Call(ctx, sdk.CallRequest{Calls: calls})
 	if err != nil {

@@ -18,15 +18,6 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 			Severity: hcl.DiagError, Summary: "Not supported", Detail: fmt.Sprintf(format, args...), Subject: at.Ptr(),
 		})
 	}
-	for _, a := range agents(config) {
-		switch {
-		case a.Protocol.Kind == experiment.ProtocolFields:
-		case a.Protocol.Kind != experiment.ProtocolTags:
-			add(a.Range, "Protocol %q is not supported by this version; use protocol \"tags\" or \"fields\".", a.Protocol.Kind)
-		case len(a.Protocol.Tags.Calls) > 0:
-			add(a.Range, "Tags of their own for several tools (calls) are not supported by this version; use call.")
-		}
-	}
 	for _, handle := range sorted(config.Corpora) {
 		if c := config.Corpora[handle]; c.Limit > 0 && c.Builtin != "" {
 			add(c.Range, "%s: a built-in corpus is generated whole; remove limit.", handle)
@@ -61,24 +52,6 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 		}
 	}
 	return diags
-}
-
-// agents lists the agents of a configuration, each once.
-func agents(config *experiment.Run) []*experiment.Agent {
-	var list []*experiment.Agent
-	for _, name := range sorted(config.Agents) {
-		list = append(list, config.Agents[name])
-	}
-	for _, handle := range sorted(config.AgentBlocks) {
-		list = append(list, config.AgentBlocks[handle])
-	}
-	for _, s := range config.Stages {
-		list = append(list, s.Agent)
-	}
-	for _, e := range config.Evaluations {
-		list = append(list, e.Agent)
-	}
-	return compact(list)
 }
 
 // supported refuses what [Unsupported] lists.

@@ -8,7 +8,6 @@ import (
 // TestNotSupported: what the language knows but this version does not do is refused before anything runs.
 func TestNotSupported(t *testing.T) {
 	for name, change := range map[string][2]string{
-		"protocol \"json\"":               {`protocol "tags"`, `protocol "json"`},
 		"indexes in a database are not":   {"hnsw {}", "remote \"pgvector\" {}"},
 		"several datasets are not":        {"train    = dataset.train", "train    = dataset.both"},
 		"stage.main: stages that produce": {"steps     = var.steps", "produce   = [\"x\"]\n    steps     = var.steps"},
