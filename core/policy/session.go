@@ -3,7 +3,9 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -23,6 +25,12 @@ type Session struct {
 	bySlot  map[int64]int
 	forks   map[int64]fork
 	clock   uint64
+
+	parked      map[int64]*parkedRow
+	parkedOrder []int64 // oldest first
+	parkedBytes int
+	mostParked  int
+	prefilled   atomic.Int64
 }
 
 type slotState struct {
@@ -49,15 +57,19 @@ func (p *Policy) NewSession(maxRows, maxTokens int) (*Session, error) {
 	if most := p.model.config.MaxPositions; maxTokens > most {
 		return nil, fmt.Errorf("new session: %d tokens, but the model was made for %d: lower the maximum", maxTokens, most)
 	}
-	return &Session{p: p, maxRows: maxRows, maxTokens: maxTokens, bySlot: map[int64]int{}, forks: map[int64]fork{}}, nil
+	return &Session{p: p, maxRows: maxRows, maxTokens: maxTokens, bySlot: map[int64]int{}, forks: map[int64]fork{},
+		parked: map[int64]*parkedRow{}, mostParked: mostParked}, nil
 }
 
 // Fork says that row to will begin with the first length tokens of row from, so that they can be copied instead of
-// computed. It is a hint: a row that begins otherwise is computed anew.
-func (s *Session) Fork(from, to int64, length int) {
+// computed. It is a hint: a row that begins otherwise is computed anew. The result is the number of tokens that can be
+// copied.
+func (s *Session) Fork(from, to int64, length int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forks[to] = fork{from, length}
+	_, _, tokens := s.source(from)
+	return min(length, len(tokens))
 }
 
 // Release says that the row will not be continued. Rows that are not released keep their place, and cost time, until
@@ -65,6 +77,10 @@ func (s *Session) Fork(from, to int64, length int) {
 func (s *Session) Release(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.release(id)
+}
+
+func (s *Session) release(id int64) {
 	if slot, ok := s.bySlot[id]; ok {
 		// The tokens stay: a fork may still copy them until the slot is taken.
 		s.slots[slot].used = false
@@ -84,6 +100,8 @@ func (s *Session) drop() error {
 	cache := s.cache
 	s.cache, s.slots, s.length = nil, nil, 0
 	clear(s.bySlot)
+	clear(s.parked)
+	s.parkedOrder, s.parkedBytes = nil, 0
 	var live []*tensors.Tensor
 	for _, t := range cache {
 		if t.Ok() {
@@ -150,10 +168,9 @@ func (r *sampling) place() error {
 			p.wish, p.source = slot, slot
 			p.tokens = r.slots[slot].tokens[:commonPrefix(r.slots[slot].tokens, held)]
 		} else if f, asked := r.forks[row.ID]; asked {
-			if slot, known := r.bySlot[f.from]; known {
-				keep := min(f.length, commonPrefix(r.slots[slot].tokens, held))
-				p.source, p.tokens = slot, append([]int32(nil), r.slots[slot].tokens[:keep]...)
-			}
+			var tokens []int32
+			p.source, p.parked, tokens = r.source(f.from)
+			p.tokens = slices.Clone(tokens[:min(f.length, commonPrefix(tokens, held))])
 		}
 		delete(r.forks, row.ID)
 		places = append(places, p)
@@ -163,9 +180,10 @@ func (r *sampling) place() error {
 
 // placement is the place of one row in a new arrangement of the slots.
 type placement struct {
-	row    int // index of the call's row; -1: a row of an earlier call
-	wish   int // slot to stay in; -1: any
-	source int // slot to copy from; -1: none
+	row    int        // index of the call's row; -1: a row of an earlier call
+	wish   int        // slot to stay in; -1: any
+	source int        // slot to copy from; -1: none
+	parked *parkedRow // to copy from; nil: none
 	id     int64
 	tokens []int32 // what the source holds of the row
 	last   uint64
@@ -175,11 +193,15 @@ type placement struct {
 func (r *sampling) arrange(places []placement, count, length int) error {
 	slots, source, keep := make([]slotState, count), make([]int32, count), make([]int32, count)
 	taken := make([]bool, count)
+	revived := map[int]placement{}
 	put := func(slot int, p placement) {
 		taken[slot] = true
 		slots[slot] = slotState{used: true, id: p.id, tokens: p.tokens, last: p.last}
-		if p.source >= 0 {
+		switch {
+		case p.source >= 0:
 			source[slot], keep[slot] = int32(p.source), int32(len(p.tokens))
+		case len(p.tokens) > 0:
+			revived[slot] = p
 		}
 		if p.row >= 0 {
 			r.slot[p.row] = slot
@@ -210,6 +232,11 @@ func (r *sampling) arrange(places []placement, count, length int) error {
 	}
 	if err := r.move(slots, source, keep, length); err != nil {
 		return err
+	}
+	if len(revived) > 0 {
+		if err := r.revive(revived); err != nil {
+			return err
+		}
 	}
 	clear(r.bySlot)
 	for slot, st := range r.slots {
@@ -334,6 +361,7 @@ func (r *sampling) prefillWave(wave []piece) error {
 		total += p.to - p.from
 		width = max(width, p.to-p.from)
 	}
+	r.prefilled.Add(int64(total))
 	dear := r.p.backend.dearCompile
 	n := roundUp(total, 16, dear)
 	width = roundUp(width, 4, dear)

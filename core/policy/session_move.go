@@ -114,6 +114,10 @@ func (s *Session) moveInGraph(oldSlots, oldLength int, source, keep []int32) err
 type hostArray interface {
 	clear(slot, from, to int)
 	copy(slot int, source hostArray, from, tokens int)
+	// take gives a copy of the first tokens of a slot, as [heads, tokens, headDim]; put writes the first tokens of such
+	// a copy of held ones.
+	take(slot, tokens int) any
+	put(slot int, taken any, held, tokens int)
 }
 
 type hostCache[T float32 | float64] struct {
@@ -153,5 +157,23 @@ func (h hostCache[T]) copy(slot int, source hostArray, from, tokens int) {
 	}
 	for head := range h.heads {
 		copy(h.tokens(slot, head, 0, tokens), other.tokens(from, head, 0, tokens))
+	}
+}
+
+func (h hostCache[T]) take(slot, tokens int) any {
+	out := make([]T, 0, h.heads*tokens*h.width)
+	for head := range h.heads {
+		out = append(out, h.tokens(slot, head, 0, tokens)...)
+	}
+	return out
+}
+
+func (h hostCache[T]) put(slot int, taken any, held, tokens int) {
+	from, same := taken.([]T)
+	if !same {
+		return // caches of one session have one dtype
+	}
+	for head := range h.heads {
+		copy(h.tokens(slot, head, 0, tokens), from[head*held*h.width:])
 	}
 }

@@ -73,6 +73,13 @@ type Sampler interface {
 	MaxContext() int
 	// Release forgets the caches of sequences.
 	Release(ids ...int64)
+	// Park says that a sequence is over, and that others may fork from its first length tokens.
+	Park(id int64, length int) error
+	// Fork says that sequence to begins with the first length tokens of from, so that what was computed of them can be
+	// taken over. Whether it is changes nothing beyond rounding.
+	Fork(from, to int64, length int)
+	// Forget drops all that was computed of any sequence.
+	Forget() error
 }
 
 // Tools calls tools. An error ends the rollout; a [sdk.CallResult] with an error text is for the agent to read.

@@ -17,6 +17,24 @@ type Engine struct {
 	Sampler   Sampler
 	Tokenizer Tokenizer
 	Tools     Tools
+	// Kept is shared by the engines of one sampler. Without, an engine has its own.
+	Kept *Kept
+}
+
+// Kept remembers which rows of a sampler belong to episodes that are kept for branches (see [Job]). The zero value
+// remembers none.
+type Kept struct {
+	rows      int64            // handed out so far
+	byEpisode map[string]int64 // the row of each
+}
+
+// Forget drops what was computed of all episodes, those that were kept included. What follows is then the same in every
+// bit whatever came before.
+func (e *Engine) Forget() error {
+	if e.Kept != nil {
+		clear(e.Kept.byEpisode)
+	}
+	return e.Sampler.Forget()
 }
 
 // Job asks for one episode.
@@ -34,6 +52,8 @@ type Job struct {
 	MaxNewTurns int
 	// NoTools lets the policy only answer: its first turn is the closing one.
 	NoTools bool
+	// Keep says that later jobs will go on from this episode, so that what was computed of it should be kept.
+	Keep bool
 }
 
 // live is an episode in the making.
@@ -41,8 +61,7 @@ type live struct {
 	job     Job
 	ep      *Episode
 	text    *segmenter
-	slot    int64 // of the sampler
-	stride  int64 // to its next slot
+	row     int64 // of the sampler
 	turns   int   // turns that did not end the episode
 	fresh   int   // turns sampled by this job
 	closing bool
@@ -52,11 +71,14 @@ type live struct {
 // Run carries the jobs out in lock-step: one turn of all, then their tool calls in one batch per tool. Episodes come
 // back in the order of jobs. All jobs share their sampling parameters.
 func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
+	if e.Kept == nil {
+		e.Kept = &Kept{}
+	}
 	lives := make([]*live, len(jobs))
 	defer func() {
 		for _, l := range lives {
 			if l != nil {
-				e.Sampler.Release(l.slot)
+				e.Sampler.Release(l.row)
 			}
 		}
 	}()
@@ -68,7 +90,10 @@ func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rollout: episode %s of question %s: %w", job.ID, job.Question.ID, err)
 		}
-		l.slot, l.stride = int64(i), int64(len(jobs))
+		l.row = e.Kept.row()
+		if row, kept := e.Kept.byEpisode[parentID(job)]; kept && !job.Agent.anew() {
+			e.Sampler.Fork(row, l.row, l.text.length())
+		}
 		lives[i] = l
 	}
 	if err := e.firstSearches(ctx, lives); err != nil {
@@ -82,6 +107,13 @@ func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
 		if err := e.turn(ctx, active); err != nil {
 			return nil, err
 		}
+		for _, l := range active {
+			if l.done {
+				if err := e.retire(l); err != nil {
+					return nil, fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
+				}
+			}
+		}
 	}
 	episodes := make([]*Episode, len(lives))
 	for i, l := range lives {
@@ -89,6 +121,35 @@ func (e *Engine) Run(ctx context.Context, jobs []Job) ([]*Episode, error) {
 		episodes[i] = l.ep
 	}
 	return episodes, nil
+}
+
+func (k *Kept) row() int64 {
+	k.rows++
+	return k.rows
+}
+
+func parentID(job Job) string {
+	if job.From == nil {
+		return ""
+	}
+	return job.From.ID
+}
+
+// retire gives the row of an episode that has ended back, so that it costs the others no time.
+func (e *Engine) retire(l *live) error {
+	if !l.job.Keep || l.job.Agent.anew() {
+		e.Sampler.Release(l.row)
+		return nil
+	}
+	if e.Kept.byEpisode == nil {
+		e.Kept.byEpisode = map[string]int64{}
+	}
+	e.Kept.byEpisode[l.ep.ID] = l.row
+	length := l.text.length()
+	if last := len(l.ep.Turns) - 1; last >= 0 && l.ep.Stop == episode.StopAnswered {
+		length = l.ep.Turns[last].Span.Start // nothing goes on from an answer
+	}
+	return e.Sampler.Park(l.row, length)
 }
 
 // start renders the prompt, or takes over the beginning of another episode.
@@ -247,8 +308,8 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 				return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
 			}
 			// What the sampler holds belongs to the prompt of the turn before.
-			e.Sampler.Release(l.slot)
-			l.slot += l.stride
+			e.Sampler.Release(l.row)
+			l.row = e.Kept.row()
 		}
 		bound, ok := e.bound(l)
 		if !ok {
@@ -260,7 +321,7 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 		decode, text, seen := e.Tokenizer.Decoder(), "", 0
 		protocol := l.job.Agent.Protocol
 		rows = append(rows, Row{
-			ID: l.slot, Tokens: l.ep.Tokens[l.text.sequence], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))),
+			ID: l.row, Tokens: l.ep.Tokens[l.text.sequence], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))),
 			Stop: func(tokens []int32) bool {
 				from := len(text)
 				for ; seen < len(tokens); seen++ {

@@ -74,27 +74,35 @@ func (runes) RenderChat(messages []Message) ([]Piece, error) {
 type script struct {
 	turns    [][]string
 	cut      func(string) string // of a turn's text; nil obeys Row.Stop
-	at       map[int64]int
+	number   map[int64]int       // job of each row
+	at       []int
 	contexts []map[int64]string
 	context  int
 }
 
 func (s *script) Generate(_ context.Context, rows []Row, _ sdk.Sampling) ([]Generated, error) {
-	if s.at == nil {
-		s.at = map[int64]int{}
+	if s.number == nil {
+		s.number, s.at = map[int64]int{}, make([]int, len(s.turns))
 	}
 	seen := map[int64]string{}
 	var out []Generated
+	last := -1
 	for _, row := range rows {
-		seen[row.ID] = runes{}.Decode(row.Tokens)
-		// A prompt that is rendered anew has a row of its own, as many rows further on as there are jobs.
-		job := row.ID % int64(len(s.turns))
-		turns := s.turns[job]
-		if s.at[job] >= len(turns) {
-			return nil, fmt.Errorf("row %d asks for turn %d of %d", row.ID, s.at[job], len(turns))
+		n, known := s.number[row.ID]
+		if !known {
+			// Rows come in the order of jobs; a prompt that is rendered anew has a row of its own.
+			for n = last + 1; n < len(s.turns)-1 && s.at[n] >= len(s.turns[n]); n++ {
+			}
+			s.number[row.ID] = n
 		}
-		text := turns[s.at[job]]
-		s.at[job]++
+		last = n
+		seen[int64(n)] = runes{}.Decode(row.Tokens)
+		turns := s.turns[n]
+		if s.at[n] >= len(turns) {
+			return nil, fmt.Errorf("row %d asks for turn %d of %d", n, s.at[n], len(turns))
+		}
+		text := turns[s.at[n]]
+		s.at[n]++
 		if s.cut != nil {
 			text = s.cut(text)
 		}
@@ -126,7 +134,10 @@ func (s *script) MaxContext() int {
 	}
 	return 1 << 20
 }
-func (s *script) Release(...int64) {}
+func (s *script) Release(...int64)       {}
+func (s *script) Park(int64, int) error  { return nil }
+func (s *script) Fork(int64, int64, int) {}
+func (s *script) Forget() error          { return nil }
 
 // reply answers every call with one hit whose text it makes from the query.
 type reply func(query string) []episode.Hit

@@ -69,6 +69,7 @@ type sampler struct {
 	context int
 	decoded *atomic.Int64
 	held    map[int64]int // tokens whose keys and values the session holds
+	wrote   int64         // tokens sampled
 }
 
 func newSampler(p *policy.Policy, rows, context int, decoded *atomic.Int64) (*sampler, error) {
@@ -96,6 +97,7 @@ func (s *sampler) Generate(ctx context.Context, rows []rollout.Row, params sdk.S
 			Tokens: out.Tokens, LogProbs: out.LogProbs,
 			Length: out.Reason == policy.StopLength || out.Reason == policy.StopContext,
 		}
+		s.wrote += int64(len(out.Tokens))
 		total := len(rows[i].Tokens) + len(out.Tokens)
 		s.decoded.Add(int64(total - s.held[rows[i].ID]))
 		s.held[rows[i].ID] = total
@@ -111,6 +113,15 @@ func (s *sampler) Release(ids ...int64) {
 		delete(s.held, id)
 	}
 }
+
+func (s *sampler) Park(id int64, length int) error {
+	delete(s.held, id)
+	return s.session.Park(id, length)
+}
+
+func (s *sampler) Fork(from, to int64, length int) { s.held[to] = s.session.Fork(from, to, length) }
+
+func (s *sampler) Forget() error { return s.session.Forget() }
 
 func (s *sampler) Close() error { return s.session.Close() }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/policy/tokenizer"
 	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
 )
 
@@ -30,6 +31,7 @@ type model struct {
 	tokens  string
 	sampler *sampler
 	rows    int // sequences that the cache has room for
+	kept    rollout.Kept
 }
 
 func (m *model) close() error { return errors.Join(m.sampler.Close(), m.Policy.Close()) }
@@ -227,13 +229,37 @@ func (ms *models) load(ctx context.Context, p *experiment.Policy, dir string) (_
 	return m, err
 }
 
+// loaded lists the policies that are loaded.
+func (ms *models) loaded() []*model {
+	var list []*model
+	for _, name := range sorted(ms.byName) {
+		list = append(list, ms.byName[name])
+	}
+	return compact(list)
+}
+
+// forget drops what was computed of all episodes.
+func (ms *models) forget() error {
+	var errs []error
+	for _, m := range ms.loaded() {
+		errs = append(errs, m.engine(nil).Forget())
+	}
+	return errors.Join(errs...)
+}
+
+// computed counts the tokens of prompts and observations that the policies have run through, and those that they have
+// sampled.
+func (ms *models) computed() (read, wrote int64) {
+	for _, m := range ms.loaded() {
+		read += m.sampler.session.Computed()
+		wrote += m.sampler.wrote
+	}
+	return read, wrote
+}
+
 func (ms *models) close() error {
 	var errs []error
-	var loaded []*model
-	for _, name := range sorted(ms.byName) {
-		loaded = append(loaded, ms.byName[name])
-	}
-	for _, m := range compact(loaded) {
+	for _, m := range ms.loaded() {
 		errs = append(errs, m.close())
 	}
 	return errors.Join(errs...)

@@ -262,7 +262,7 @@ func (r *runner) dispatcher(ctx context.Context, tools map[string]*experiment.To
 
 // engine runs episodes of the model with some tools.
 func (m *model) engine(tools dispatcher) *rollout.Engine {
-	return &rollout.Engine{Sampler: m.sampler, Tokenizer: m.tokenizer, Tools: tools}
+	return &rollout.Engine{Sampler: m.sampler, Tokenizer: m.tokenizer, Tools: tools, Kept: &m.kept}
 }
 
 func (r *runner) close() error {

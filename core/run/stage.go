@@ -260,6 +260,8 @@ func (s *stage) step(ctx context.Context) error {
 	}
 	values["time/training"] = time.Since(training).Seconds()
 	values["time/sampling"] = (st.sampling - st.scoring).Seconds()
+	values["sampling/read_tokens"] = float64(st.read)
+	values["sampling/written_tokens"] = float64(st.wrote)
 	values["time/scoring"] = st.scoring.Seconds()
 	maps.Copy(values, st.metrics)
 	maps.Copy(values, resp.Metrics)

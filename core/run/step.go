@@ -33,16 +33,23 @@ type step struct {
 	metrics   map[string]float64
 	sampling  time.Duration // spent in rollouts, scoring included
 	scoring   time.Duration
+	read      int64 // tokens that the policy ran through to go on from, and wrote
+	wrote     int64
 }
 
 // newStep draws the step's questions and parses their experts.
 func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
+	req := sdk.StepRequest{Step: number, Of: s.config.Steps}
+	// What an evaluation computed with the same weights is not taken over: a run that is resumed here does not have it.
+	if err := s.run.models.forget(); err != nil {
+		return nil, req, err
+	}
 	st := &step{
 		stage: s, number: number, key: s.key.With(uint64(number)),
 		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]sdk.RolloutResponse{},
 		made: map[string]made{}, draws: map[string]uint64{}, metrics: map[string]float64{},
 	}
-	req := sdk.StepRequest{Step: number, Of: s.config.Steps, Seed: st.key.WithString("algorithm").Uint64(0)}
+	req.Seed = st.key.WithString("algorithm").Uint64(0)
 	questions, err := st.draw(s.config.Questions)
 	if err != nil {
 		return nil, req, err
@@ -109,7 +116,12 @@ func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]s
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	began := time.Now()
-	defer func() { st.sampling += time.Since(began) }()
+	read, wrote := st.stage.run.models.computed()
+	defer func() {
+		st.sampling += time.Since(began)
+		r, w := st.stage.run.models.computed()
+		st.read, st.wrote = st.read+r-read, st.wrote+w-wrote
+	}()
 
 	responses := make([]sdk.RolloutResponse, len(requests))
 	var jobs []job
@@ -231,7 +243,7 @@ func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 		return nil, err
 	}
 	next := job{
-		rollout.Job{Agent: by.agent, Sampling: sampling(st.stage.config.Sampling), MaxNewTurns: r.MaxNewTurns, NoTools: r.Tools != nil && len(r.Tools) == 0},
+		rollout.Job{Agent: by.agent, Sampling: sampling(st.stage.config.Sampling), MaxNewTurns: r.MaxNewTurns, NoTools: r.Tools != nil && len(r.Tools) == 0, Keep: r.Keep},
 		made{m, policy, r.Agent, by.key},
 	}
 	if r.Sampling != nil {
