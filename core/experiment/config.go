@@ -386,13 +386,16 @@ type Optimizer struct {
 }
 
 // Schedule scales the learning rate over the training steps of a stage: warm-up · curve. The warm-up of W steps is
-// min(1, (step+1)/W), or min(1, step/max(1, W)) with FromZero. The curve falls from 1 to Final: constant not at all,
+// min(1, (step+1)/W), or min(1, step/max(1, W)) with FromZero. The curve falls from 1 to Final, over the whole stage or
+// with AfterWarmup over what the warm-up leaves of it: constant not at all,
 // linear and cosine over the stage's steps.
 type Schedule struct {
-	Kind     string  `json:"kind"` // constant, linear, cosine
-	Warmup   int     `json:"warmup_steps"`
-	FromZero bool    `json:"from_zero"`
-	Final    float64 `json:"final"`
+	Kind     string `json:"kind"` // constant, linear, cosine
+	Warmup   int    `json:"warmup_steps"`
+	FromZero bool   `json:"from_zero"`
+	// AfterWarmup lets the fall begin where the warm-up ends, as transformers does.
+	AfterWarmup bool    `json:"after_warmup,omitempty"`
+	Final       float64 `json:"final"`
 }
 
 // Critic trains the value network.

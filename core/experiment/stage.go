@@ -245,7 +245,7 @@ func (c *resolver) schedule(n *node) Schedule {
 	r := c.read(n)
 	s.Warmup, s.FromZero = r.whole("warmup_steps", 0, 0), r.bool("from_zero", false)
 	if s.Kind != "constant" {
-		s.Final = r.number("final", 0, 0, 1)
+		s.Final, s.AfterWarmup = r.number("final", 0, 0, 1), r.bool("after_warmup", false)
 	}
 	r.done()
 	return s

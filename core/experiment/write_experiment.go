@@ -202,6 +202,9 @@ func (w *writer) schedule(s Schedule) {
 	w.open("schedule " + quote(s.Kind))
 	w.attr("warmup_steps", fmt.Sprint(s.Warmup))
 	w.bool("from_zero", s.FromZero)
+	if s.AfterWarmup {
+		w.bool("after_warmup", true)
+	}
 	if s.Kind != "constant" {
 		w.number("final", s.Final)
 	}

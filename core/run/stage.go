@@ -433,7 +433,7 @@ func optimizer(c *experiment.Stage) policy.OptimizerConfig {
 func optimizerConfig(o experiment.Optimizer, sch experiment.Schedule, steps int) policy.OptimizerConfig {
 	return policy.OptimizerConfig{
 		LearningRate: o.LearningRate, Beta1: o.Betas[0], Beta2: o.Betas[1], Epsilon: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm,
-		Schedule: policy.Schedule{Kind: sch.Kind, Warmup: sch.Warmup, Total: steps, Final: sch.Final, FirstAtZero: sch.FromZero},
+		Schedule: policy.Schedule{Kind: sch.Kind, Warmup: sch.Warmup, Total: steps, Final: sch.Final, FirstAtZero: sch.FromZero, AfterWarmup: sch.AfterWarmup},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/forage-rl/forage/plugins/rewards/em"
 	"github.com/forage-rl/forage/plugins/rewards/evidencecoverage"
 	"github.com/forage-rl/forage/plugins/rewards/f1"
+	"github.com/forage-rl/forage/plugins/rewards/frugalrag"
 	"github.com/forage-rl/forage/plugins/rewards/searchr1format"
 	"github.com/forage-rl/forage/plugins/rewards/stepsearch"
 )
@@ -22,6 +23,7 @@ func pack() sdk.Pack {
 			em.Plugin(), f1.Plugin(), searchr1format.Plugin(),
 			davidgates.Plugin(), evidencecoverage.Plugin(), davidoutcome.Plugin(),
 			stepsearch.AnswerPlugin(), stepsearch.KeysPlugin(), stepsearch.StepsPlugin(),
+			frugalrag.Plugin(),
 		},
 	}
 }

@@ -121,6 +121,24 @@ func TestVectorF1(t *testing.T) {
 	}
 }
 
+func TestVectorFrugalRAGMetrics(t *testing.T) {
+	f := vectors.Load(t, "frugalrag", "metrics")
+	for _, c := range f.Cases {
+		in := vectors.Decode[struct{ Prediction, Gold string }](t, c.Input)
+		want := vectors.Decode[struct {
+			Normalized    string
+			F1, EM, Match float64
+		}](t, c.Want())
+		s := Squad(in.Prediction, in.Gold)
+		if got := Normalize(in.Prediction); got != want.Normalized || s.EM != want.EM || !f.Tolerance.Close(s.F1, want.F1) {
+			t.Errorf("%s: %q, %+v, want %+v", c.ID, got, s, want)
+		}
+		if got := ContainsAny(in.Prediction, []string{in.Gold}); got != (want.Match == 1) {
+			t.Errorf("%s: match %v", c.ID, got)
+		}
+	}
+}
+
 func TestLowerAndSpaces(t *testing.T) {
 	for in, want := range map[string]string{
 		"ΑΣ": "ας", "ΑΣΑ": "ασα", "Σ": "σ", "Α.Σ.": "α.ς.", "Α Σ": "α σ", "ΑΣ'Β": "ασ'β", "İX": "i̇x", "ẞ": "ß", "ABC": "abc",
