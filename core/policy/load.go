@@ -30,7 +30,9 @@ func Load(ctx context.Context, dir string, options Options) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy %s: %w", dir, err)
 	}
-	p.source = dir
+	if p.tokenizer, err = readTokenizer(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("load policy %s: %w", dir, err), p.Close())
+	}
 	return p, nil
 }
 
@@ -118,24 +120,26 @@ func (p *Policy) Save(ctx context.Context, dir, dtype string) (err error) {
 	if err := config.Write(dir); err != nil {
 		return err
 	}
-	return p.copyTokenizer(dir)
-}
-
-func (p *Policy) copyTokenizer(dir string) error {
-	if p.source == "" {
-		return nil
-	}
-	for _, name := range tokenizerFiles {
-		data, err := os.ReadFile(filepath.Join(p.source, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("copy the tokenizer: %w", err)
-		}
+	for name, data := range p.tokenizer {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return fmt.Errorf("copy the tokenizer: %w", err)
 		}
 	}
 	return nil
+}
+
+// readTokenizer reads those of the tokenizer's files that a folder has.
+func readTokenizer(dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, name := range tokenizerFiles {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the tokenizer: %w", err)
+		}
+		files[name] = data
+	}
+	return files, nil
 }

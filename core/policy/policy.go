@@ -24,8 +24,8 @@ type Policy struct {
 	ownBackend bool
 	model      *model
 	programs   programs
-	mostKept   int    // see [mostKept]
-	source     string // folder the policy was loaded from, for the tokenizer's files; may be empty
+	mostKept   int               // see [mostKept]
+	tokenizer  map[string][]byte // the tokenizer's files of the folder the policy was loaded from, which may be gone later
 
 	mu        sync.Mutex
 	weights   *weightSet

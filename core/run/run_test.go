@@ -198,6 +198,42 @@ func TestEpisodeFiles(t *testing.T) {
 	}
 }
 
+// TestCallsOfContinuedEpisodes: calls in turns that an episode took over belong to the one it continues.
+func TestCallsOfContinuedEpisodes(t *testing.T) {
+	call := episode.Turn{Action: episode.ActionCall, Executed: true}
+	turns := []episode.Turn{call, call, {Action: episode.ActionCall}, {Action: episode.ActionInvalid, Executed: true}, call}
+	for _, test := range []struct {
+		parent *episode.Branch
+		want   int
+	}{{nil, 3}, {&episode.Branch{AfterTurn: -1}, 3}, {&episode.Branch{AfterTurn: 0}, 2}, {&episode.Branch{AfterTurn: 2}, 1}, {&episode.Branch{AfterTurn: 4}, 0}} {
+		if got := calls(&rollout.Episode{Turns: turns, Parent: test.parent}); got != test.want {
+			t.Errorf("continued from %+v: %d calls, want %d", test.parent, got, test.want)
+		}
+	}
+}
+
+// TestPauseWithoutCheckpoint: a run that is asked to stop and cannot write its checkpoint has failed; it is not one that
+// stopped and can go on.
+func TestPauseWithoutCheckpoint(t *testing.T) {
+	dir := record.OpenRun(t.TempDir())
+	attempt, err := dir.NewAttempt(nil, record.AttemptInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A file where checkpoints go: nothing can be written there.
+	if err := errors.Join(os.RemoveAll(attempt.Dir), os.WriteFile(attempt.Dir, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	pause := make(chan struct{})
+	close(pause)
+	r := newRunner(Options{Config: &experiment.Run{}, Dir: dir, Pause: pause})
+	r.attempt = attempt
+	s := &stage{run: r, config: &experiment.Stage{Name: "main", Steps: 3}}
+	if err := s.train(t.Context()); err == nil || errors.Is(err, ErrPaused) || !strings.Contains(err.Error(), "stopping on request") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestChosenMetrics(t *testing.T) {
 	got := chosen(map[string]float64{"em": 1, "em_hop2": 2, "f1": 3, "evidence_all": 4}, []string{"em", "evidence_all"})
 	if diff := cmp.Diff(map[string]float64{"em": 1, "em_hop2": 2, "evidence_all": 4}, got); diff != "" {

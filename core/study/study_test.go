@@ -27,7 +27,10 @@ import (
 var packs string
 
 // childDir, set in the environment, makes the test program run a study in that folder and tell each step.
-const childDir = "FORAGE_TEST_STUDY_DIR"
+const (
+	childDir      = "FORAGE_TEST_STUDY_DIR"
+	childAblation = "FORAGE_TEST_STUDY_ABLATION"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
@@ -123,7 +126,7 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := e.plan(ctx, "testdata/small", "small", nil)
+	p, err := e.plan(ctx, "testdata/small", os.Getenv(childAblation), nil)
 	if err != nil {
 		return err
 	}
@@ -137,11 +140,11 @@ func child(dir string) error {
 	return err
 }
 
-// killed runs the small study in a process of its own and kills it when it has told n steps.
-func killed(t *testing.T, dir, cache string, n int) {
+// killed runs an ablation of the small study in a process of its own and kills it when it has told n steps.
+func killed(t *testing.T, dir, cache, ablation string, n int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+dir, "FORAGE_TEST_PACKS="+packs, "FORAGE_TEST_CACHE="+cache)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childAblation+"="+ablation, "FORAGE_TEST_PACKS="+packs, "FORAGE_TEST_CACHE="+cache)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -197,8 +200,8 @@ func TestKilledStudyResumes(t *testing.T) {
 	if _, err := Execute(t.Context(), e.options(p, whole)); err != nil {
 		t.Fatal(err)
 	}
-	killed(t, broken, e.cache, 5)
-	killed(t, broken, e.cache, 6)
+	killed(t, broken, e.cache, "small", 5)
+	killed(t, broken, e.cache, "small", 6)
 	summary, err := Execute(t.Context(), e.options(p, broken))
 	if err != nil {
 		t.Fatal(err)
@@ -237,6 +240,74 @@ func TestKilledStudyResumes(t *testing.T) {
 	again.Progress = func(id string, p run.Progress) { t.Errorf("run %s was executed again", id) }
 	if _, err := Execute(t.Context(), again); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestKilledRunWithCriticResumes: a run of PPO that is killed in its first stage and in its second, which keeps the
+// critic, ends with the same episodes, policy and critic as one left alone. While the critic warms up, the policy stays.
+func TestKilledRunWithCriticResumes(t *testing.T) {
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), "testdata/small", "critic", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, broken := t.TempDir(), t.TempDir()
+	if _, err := Execute(t.Context(), e.options(p, whole)); err != nil {
+		t.Fatal(err)
+	}
+	killed(t, broken, e.cache, "critic", 2)
+	killed(t, broken, e.cache, "critic", 2)
+	if summary, err := Execute(t.Context(), e.options(p, broken)); err != nil || summary.Done != 1 {
+		t.Fatalf("%v, %+v", err, summary)
+	}
+	var results []record.Result
+	var critics [][]byte
+	for _, dir := range []string{whole, broken} {
+		r := record.Study{Dir: dir}.Run(p.Runs[0].ID)
+		result, ok, err := r.ReadResult()
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		last, ok, err := r.LatestCheckpoint()
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		critic, err := os.ReadFile(filepath.Join(last.Dir, "critic", "trainer.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, critics = append(results, result), append(critics, critic)
+	}
+	if a, b := results[0], results[1]; a.EpisodesDigest != b.EpisodesDigest || a.Checkpoint.Digest != b.Checkpoint.Digest || b.ResumedInexact || b.Attempts != 3 {
+		t.Errorf("after %d attempts (inexact: %v) episodes or weights differ:\n%s", b.Attempts, b.ResumedInexact, cmp.Diff(a, b))
+	}
+	if !bytes.Equal(critics[0], critics[1]) {
+		t.Error("the critic or its optimizer differs after resuming")
+	}
+	lines, err := record.ReadMetrics(record.Study{Dir: whole}.Run(p.Runs[0].ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := map[int]map[string]float64{}
+	for _, l := range lines {
+		if _, ok := l.Values["train/search-r1-critic/loss"]; ok {
+			steps[l.Step] = l.Values
+		}
+	}
+	if len(steps) != 5 {
+		t.Fatalf("the critic was trained in %d steps, want 5", len(steps))
+	}
+	for step, values := range steps {
+		if _, trained := values["train/search-r1/loss"]; trained != (step > 1) {
+			t.Errorf("step %d trained the policy: %v", step, trained)
+		}
+		rate := 1e-3
+		if step > 3 {
+			rate = 5e-4 // of the second stage
+		}
+		if got := values["train/search-r1-critic/learning_rate"]; got != rate {
+			t.Errorf("step %d: the critic's learning rate is %v, want %v", step, got, rate)
+		}
 	}
 }
 

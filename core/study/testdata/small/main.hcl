@@ -141,3 +141,77 @@ ablation "small" {
     }
   }
 }
+
+ablation "critic" {
+  seeds    = [0]
+  primary  = metric("test", "em")
+  baseline = { arm = "ppo" }
+
+  arm "ppo" {
+    experiment = experiment.ppo
+  }
+}
+
+experiment "ppo" {
+  policies = { main = policy.habit }
+  tools    = { search = tool.search }
+  train    = dataset.train
+  agent    = agent.minihop
+  stages   = ["first", "second"]
+
+  sampling {
+    temperature = 1
+  }
+  optimizer "adamw" {
+    learning_rate = 3e-4
+  }
+  reward {
+    source "outcome" {
+      reward "searchr1-format" {}
+    }
+  }
+  checkpoint {
+    every = 1
+  }
+
+  stage "first" {
+    critic {
+      optimizer "adamw" {
+        learning_rate = 1e-3
+      }
+    }
+    algorithm "search-r1" {
+      estimator  = "gae"
+      group_size = 3
+      updates    = 2
+      gae {
+        critic_warmup = 1
+      }
+    }
+    steps     = 3
+    questions = 3
+  }
+
+  stage "second" {
+    critic {
+      optimizer "adamw" {
+        learning_rate = 5e-4
+      }
+    }
+    algorithm "search-r1" {
+      estimator  = "gae"
+      group_size = 3
+      updates    = 2
+    }
+    optimizer_state = "keep"
+    steps           = 2
+    questions       = 3
+  }
+
+  evaluate "test" {
+    dataset = dataset.test
+    sampling {
+      greedy = true
+    }
+  }
+}
