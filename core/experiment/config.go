@@ -280,8 +280,8 @@ type Agent struct {
 	MaxResponseTokens    int        `json:"max_response_tokens"`    // all tokens after the prompt; 0: no bound
 	MaxObservationTokens int        `json:"max_observation_tokens"` // of each observation; 0: no bound
 
-	Tool  string    `json:"tool,omitempty"`  // that calls without a name go to; "" where there is only one
-	Tools []string  `json:"tools,omitempty"` // names; nil: all of the run
+	Tool  string    `json:"tool,omitempty"` // that calls without a name go to; "" where there is only one
+	Tools []string  `json:"tools,omitzero"` // names; nil: all of the run, empty: none
 	Range hcl.Range `json:"-"`
 }
 

@@ -182,6 +182,26 @@ func TestIdentityChanges(t *testing.T) {
 	}
 }
 
+// TestIdentityOfToollessAgent: an agent that may use no tools is not one that may use them all, and it stays so when
+// its configuration is written and read again.
+func TestIdentityOfToollessAgent(t *testing.T) {
+	all := pipeline(t)
+	none := strings.Replace(all, "  max_turns   = 4\n", "  max_turns   = 4\n  tools       = []\n", 1)
+	if none == all {
+		t.Fatal("the base has another agent by now")
+	}
+	ids, p, ok := idsOf(t, none, &testschemas.Source{})
+	if !ok {
+		t.Fatal("an agent without tools is not valid")
+	}
+	if ids[0] == mustID(t, all) {
+		t.Error("with and without tools are the same run")
+	}
+	if again := mustID(t, string(p.Runs[0].HCL())); again != ids[0] {
+		t.Errorf("written and read again it is run %s, before it was %s", again, ids[0])
+	}
+}
+
 func changes(t *testing.T, source string) {
 	want := mustID(t, source)
 	lines := strings.Split(source, "\n")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forage-rl/forage/core/dataset"
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/policy"
@@ -129,8 +130,63 @@ func (r *runner) checkExperts(ctx context.Context) error {
 				return fmt.Errorf("stage %q: %w", c.Name, err)
 			}
 		}
+		train, err := r.resources.questions(ctx, c.Train, r.config.Tools)
+		if err != nil {
+			return err
+		}
+		u, err := unknownExperts(data.Dataset, train.Dataset)
+		if err != nil {
+			return fmt.Errorf("stage %q: %w", c.Name, err)
+		}
+		if u.count == 0 {
+			continue
+		}
+		text := fmt.Sprintf("stage %q: %d of %d experts of %s are of questions that %s does not hold, the first of question %q (%s)",
+			c.Name, u.count, u.of, c.Experts.Handle, c.Train.Handle, u.first, u.place)
+		if u.count == u.of {
+			return fmt.Errorf("%s: no question has an expert; the ids of both must be the same", text)
+		}
+		r.warnings = append(r.warnings, text+"; they are not used")
+		r.log.Warn(text)
+		if err := r.sink.Log(r.state.Global, map[string]float64{"experts/unknown_questions": float64(u.count)}); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// unknown counts experts of questions that are not trained on.
+type unknown struct {
+	count, of    int
+	first, place string // the question of the first one, and where it stands
+}
+
+func unknownExperts(experts, train *dataset.Dataset) (unknown, error) {
+	var u unknown
+	if experts == train || train.Endless() {
+		return u, nil
+	}
+	for i := range experts.Len() {
+		expert, ok, err := experts.Expert(i)
+		if err != nil {
+			return u, err
+		}
+		if !ok {
+			continue
+		}
+		q, err := experts.At(i)
+		if err != nil {
+			return u, err
+		}
+		u.of++
+		if _, known := train.Find(q.ID); known {
+			continue
+		}
+		if u.count++; u.count == 1 {
+			u.first, u.place = q.ID, expert.Place
+		}
+	}
+	return u, nil
 }
 
 func (s *stage) startPlugins(ctx context.Context) error {
@@ -241,10 +297,8 @@ func (s *stage) step(ctx context.Context) error {
 	if len(resp.Artefacts) > 0 {
 		return fmt.Errorf("algorithm %q wrote artefacts: %w", s.config.Algorithm.Label, sdk.ErrNotSupported)
 	}
-	for _, id := range sorted(resp.UsedRewards) {
-		if _, ok := st.episodes[id]; !ok {
-			return fmt.Errorf("algorithm %q reports the reward of episode %q: %w", s.config.Algorithm.Label, id, sdk.ErrUnknownEpisode)
-		}
+	if err := st.checkUsed(resp.UsedRewards); err != nil {
+		return fmt.Errorf("algorithm %q reports %w", s.config.Algorithm.Label, err)
 	}
 	values := map[string]float64{}
 	training := time.Now()

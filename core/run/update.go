@@ -26,6 +26,9 @@ func (st *step) update(ctx context.Context, number int, u sdk.Update) (policy.Up
 	if len(u.Samples) == 0 {
 		return fail("has no samples: %w", sdk.ErrInvalidRequest)
 	}
+	if u.Epochs < 0 {
+		return fail("asks for %d epochs: %w", u.Epochs, sdk.ErrInvalidRequest)
+	}
 	spec := policy.UpdateSpec{Objective: o, Epochs: max(1, u.Epochs), Temperature: u.Temperature, MicroTokens: st.stage.run.config.Runtime.MicroBatchTokens}
 	if spec.Temperature == 0 {
 		spec.Temperature = st.stage.config.Sampling.Temperature
@@ -59,6 +62,26 @@ func (st *step) update(ctx context.Context, number int, u sdk.Update) (policy.Up
 		return fail("%w", err)
 	}
 	return m, nil
+}
+
+// checkUsed refuses rewards of episodes that the step does not hold, and rewards that are no numbers.
+func (st *step) checkUsed(rewards map[string]sdk.UsedReward) error {
+	for _, id := range sorted(rewards) {
+		ep, ok := st.episodes[id]
+		if !ok {
+			return fmt.Errorf("the reward of episode %q: %w", id, sdk.ErrUnknownEpisode)
+		}
+		used := rewards[id]
+		if n := len(used.Turns); n > 0 && n != len(ep.Turns) {
+			return fmt.Errorf("rewards of %d turns of episode %q, which has %d: %w", n, id, len(ep.Turns), sdk.ErrInvalidRequest)
+		}
+		for _, v := range append([]float64{used.Value}, used.Turns...) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("a reward of %v of episode %q; it must be finite: %w", v, id, sdk.ErrInvalidRequest)
+			}
+		}
+	}
+	return nil
 }
 
 // objective finds an objective of the stage's plan.
