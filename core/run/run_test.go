@@ -3,8 +3,10 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -238,5 +240,45 @@ func TestChosenMetrics(t *testing.T) {
 	got := chosen(map[string]float64{"em": 1, "em_hop2": 2, "f1": 3, "evidence_all": 4}, []string{"em", "evidence_all"})
 	if diff := cmp.Diff(map[string]float64{"em": 1, "em_hop2": 2, "evidence_all": 4}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestUnknownExperts: experts of questions that are not trained on are counted, and the first one's place is told.
+func TestUnknownExperts(t *testing.T) {
+	dir := t.TempDir()
+	open := func(name, lines string) *dataset.Dataset {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(lines), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d, err := dataset.Open(t.Context(), dataset.Spec{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	line := func(id, expert string) string {
+		return fmt.Sprintf(`{"id": %q, "question": "who ?", "answers": ["x"], "expert": %q}`+"\n", id, expert)
+	}
+	train := open("train.jsonl", line("a", "")+line("b", ""))
+	for _, test := range []struct {
+		experts string
+		want    unknown
+	}{
+		{line("a", "<answer> x </answer>") + line("b", "<answer> x </answer>"), unknown{of: 2}},
+		{line("a", "<answer> x </answer>") + line("c", "") + line("d", "<answer> x </answer>") + line("e", "<answer> x </answer>"), unknown{2, 3, "d", "experts.jsonl:3"}},
+	} {
+		got, err := unknownExperts(open("experts.jsonl", test.experts), train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.place = strings.TrimPrefix(got.place, dir+"/")
+		if got != test.want {
+			t.Errorf("got %+v, want %+v", got, test.want)
+		}
+	}
+	if got, err := unknownExperts(train, train); err != nil || got != (unknown{}) {
+		t.Errorf("a dataset that brings its own experts: %+v, %v", got, err)
 	}
 }

@@ -126,6 +126,14 @@ func TestBadInput(t *testing.T) {
 			args: []string{"run", "study"}, code: 1,
 			want: []string{"experts.jsonl:1", "question x", "must give an answer"},
 		},
+		"experts of other questions": {
+			files: map[string]string{
+				"study/main.hcl":      changed("    questions = 2\n", "    questions = 2\n    experts   = dataset.experts\n") + "dataset \"experts\" {\n  path = \"experts.jsonl\"\n}\n",
+				"study/experts.jsonl": `{"id": "x", "question": "where is Borford ?", "answers": ["Galdia"], "gold_response": "<answer> Galdia </answer>"}` + "\n",
+			},
+			args: []string{"run", "study"}, code: 1,
+			want: []string{`stage "main"`, "1 of 1 experts of dataset.experts", "dataset.train does not hold", `question "x"`, "experts.jsonl:1", "must be the same"},
+		},
 		"plugin that is not trusted": {
 			files: map[string]string{"study/main.hcl": changed(`reward "em" {}`, `reward "fake/em" {}`)},
 			setup: fakePlugin, args: []string{"validate", "study"}, code: 1,
