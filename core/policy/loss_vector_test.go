@@ -400,12 +400,20 @@ func TestCompiledAgreesWithEvaluator(t *testing.T) {
 	turnMean := o.Reduce(o.LogP(), o.Token, o.Turn, o.Mean, o.MaskPolicy)
 	lastOfTurn := o.Reduce(o.Mul(o.LogP(), o.Field("weight", o.Token)), o.Token, o.Turn, o.Last, "half")
 	sequence := o.Reduce(o.Sub(o.LogP(), o.SamplerLogP()), o.Token, o.Sequence, o.Mean, "half")
+	advantage := o.Sub(o.Field("scale", o.Sequence), o.Const(.7))
+	overSequences := func(x o.Expr) o.Expr { return o.Reduce(x, o.Sequence, o.Scalar, o.Mean, "") }
+	probability := o.Exp(o.LogP())
 	for name, loss := range map[string]o.Expr{
-		"turns":       o.TokenMean(o.Mul(o.Exp(turnMean), ratio), o.MaskPolicy),
-		"last":        o.Reduce(o.Reduce(o.Square(lastOfTurn), o.Turn, o.Sequence, o.Mean, ""), o.Sequence, o.Scalar, o.Mean, ""),
-		"turn groups": o.Reduce(o.Reduce(o.Exp(turnMean), o.Turn, o.Group, o.Mean, ""), o.Group, o.Scalar, o.Sum, ""),
-		"sequence":    o.GroupMean(o.Mul(o.StopGradient(o.Exp(sequence)), o.LogP()), "half"),
-		"sigmoid":     o.Neg(o.Reduce(o.LogSigmoid(o.Mul(sequence, o.Field("scale", o.Sequence))), o.Sequence, o.Scalar, o.Mean, "")),
+		// Losses of whole responses, of clipped weights without gradient, of shaped probabilities.
+		"response":       overSequences(o.Mul(advantage, o.Reduce(o.LogP(), o.Token, o.Sequence, o.Sum, o.MaskPolicy))),
+		"response ratio": overSequences(o.Max(o.Mul(advantage, o.SequenceRatio()), o.Mul(advantage, o.Clip(o.SequenceRatio(), .9, 1.1)))),
+		"clipped weight": o.TokenMean(o.Mul(o.Mul(o.StopGradient(o.Clip(ratio, 0, 1.5)), advantage), o.LogP()), o.MaskPolicy),
+		"shaped":         o.ConstantMean(o.Mul(advantage, o.Where(o.Less(advantage, o.Const(0)), o.Div(probability, o.Add(probability, o.Const(.1))), ratio)), 7, o.MaskPolicy),
+		"turns":          o.TokenMean(o.Mul(o.Exp(turnMean), ratio), o.MaskPolicy),
+		"last":           o.Reduce(o.Reduce(o.Square(lastOfTurn), o.Turn, o.Sequence, o.Mean, ""), o.Sequence, o.Scalar, o.Mean, ""),
+		"turn groups":    o.Reduce(o.Reduce(o.Exp(turnMean), o.Turn, o.Group, o.Mean, ""), o.Group, o.Scalar, o.Sum, ""),
+		"sequence":       o.GroupMean(o.Mul(o.StopGradient(o.Exp(sequence)), o.LogP()), "half"),
+		"sigmoid":        o.Neg(o.Reduce(o.LogSigmoid(o.Mul(sequence, o.Field("scale", o.Sequence))), o.Sequence, o.Scalar, o.Mean, "")),
 		"mixed": o.Add(o.ConstantMean(o.Abs(o.Sub(o.LogP(), o.RefLogP())), 7, o.MaskResponse),
 			o.Div(o.TokenMean(o.Min(o.Mul(o.Entropy(), o.Field("scale", o.Sequence)), o.Max(o.Log(o.Field("weight", o.Token)), o.LogP())), "half"), o.Const(3))),
 		"where": o.SequenceMean(o.Where(o.Less(o.LogP(), o.Const(-1.5)), o.Square(o.LogP()), o.Div(o.LogP(), o.Field("weight", o.Token))), o.MaskPolicy),
