@@ -54,7 +54,8 @@ const (
 	ReferenceBase       = "base"        // the policy that the run started from
 )
 
-// Critic configures a value network.
+// Critic configures a value network. Its body starts as the policy that the stage starts from and its head at zero, or
+// with optimizer_state = "keep" it is that of the stage before; see [Host.Values] for what it says.
 type Critic struct {
 	Warmup int // steps in which only the critic is updated
 }

@@ -1,9 +1,14 @@
 package study
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/internal/vectors"
@@ -51,36 +56,113 @@ func TestExperimentsPlan(t *testing.T) {
 	}
 }
 
-// TestVectorSearchR1RenderDocs: the observation text of the method lays documents out as the reference does.
+// TestMethodFilesAreValid: every method file is valid by itself, with what it includes.
+func TestMethodFilesAreValid(t *testing.T) {
+	e := testEnv(t)
+	files, err := filepath.Glob(filepath.Join(experiments, "methods", "*.hcl"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		s, diags := experiment.Load(t.Context(), file, experiment.Inputs{}, Schemas(t.Context(), e.catalogue))
+		diags = append(diags, plan.Validate(s)...)
+		for _, d := range diags {
+			if d.Severity == hcl.DiagError {
+				t.Errorf("%s: %v", file, d)
+			}
+		}
+	}
+}
+
+// rawTitles is a study whose agent lays titles out as they are.
+const rawTitles = `
+include {
+  files = [%q]
+}
+
+ablation "raw" {
+  seeds    = [0]
+  primary  = metric("test", "em")
+  baseline = { arm = "search_r1" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+    agent {
+      observation = "%%{for i, hit in hits}Doc ${i + 1}(Title: ${hit.title}) ${hit.text}\n%%{endfor}"
+    }
+    evaluate "test" {
+      dataset = dataset.test
+    }
+  }
+
+  arm "search_r1" {
+    experiment = experiment.search_r1
+  }
+}
+`
+
+// TestVectorSearchR1RenderDocs: the observation text of the method lays documents out as the reference does. The
+// reference's corpus holds titles in quotes and prints the first line of a document as it stands; ours reads titles
+// without their quotes and the method's text adds them. So documents whose first line is no quoted title (cases 003, 004,
+// 006 and 010) come out otherwise with the method's own text; an agent that prints titles as they are gives the
+// reference's text for them, and for all others where the titles keep their quotes.
 func TestVectorSearchR1RenderDocs(t *testing.T) {
 	e := testEnv(t)
-	p, err := e.plan(t.Context(), filepath.Join(experiments, "hotpotqa"), "small", studies["hotpotqa"])
+	agentOf := func(path, ablation string) *experiment.Agent {
+		t.Helper()
+		p, err := e.plan(t.Context(), path, ablation, studies["hotpotqa"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range p.Runs {
+			if r.Cell.Arm == "search_r1" {
+				return r.Config.Stages[0].Agent
+			}
+		}
+		t.Fatalf("%s has no arm search_r1", path)
+		return nil
+	}
+	hotpot, err := filepath.Abs(filepath.Join(experiments, "hotpotqa", "main.hcl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var agent *experiment.Agent
-	for _, r := range p.Runs {
-		if r.Cell.Arm == "search_r1" {
-			agent = r.Config.Stages[0].Agent
-		}
+	own := filepath.Join(t.TempDir(), "main.hcl")
+	if err := os.WriteFile(own, fmt.Appendf(nil, rawTitles, hotpot), 0o644); err != nil {
+		t.Fatal(err)
 	}
+	method, raw := agentOf(filepath.Join(experiments, "hotpotqa"), "small"), agentOf(own, "raw")
+	unquoted := []string{"render_docs-003", "render_docs-004", "render_docs-006", "render_docs-010"}
 	for _, c := range vectors.Load(t, "search-r1", "render_docs").Cases {
 		t.Run(c.ID, func(t *testing.T) {
 			in := vectors.Decode[struct{ Contents []string }](t, c.Input)
 			want := vectors.Decode[struct{ Rendered string }](t, c.Want()).Rendered
-			var hits []any
+			var plain, quoted []any
 			for _, contents := range in.Contents {
 				title, body, _ := strings.Cut(contents, "\n")
-				if !strings.HasPrefix(title, `"`) || !strings.HasSuffix(title, `"`) || len(title) < 2 {
-					t.Skip("the reference's corpus quotes every title; ours adds the quotes when it lays the hit out")
+				quoted = append(quoted, map[string]any{"title": title, "text": body})
+				if len(title) >= 2 && strings.HasPrefix(title, `"`) && strings.HasSuffix(title, `"`) {
+					plain = append(plain, map[string]any{"title": title[1 : len(title)-1], "text": body})
 				}
-				hits = append(hits, map[string]any{"title": title[1 : len(title)-1], "text": body})
 			}
-			pieces, err := agent.Observation.Render(map[string]any{"hits": hits})
-			if err != nil {
-				t.Fatal(err)
+			render := func(agent *experiment.Agent, hits []any) string {
+				pieces, err := agent.Observation.Render(map[string]any{"hits": hits})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return experiment.Text(pieces)
 			}
-			if got := experiment.Text(pieces); got != want {
+			if got := render(raw, quoted); got != want {
+				t.Errorf("titles as they are: got %q, want %q", got, want)
+			}
+			if slices.Contains(unquoted, c.ID) {
+				if len(plain) == len(quoted) {
+					t.Error("its titles are quoted")
+				}
+				return
+			}
+			if got := render(method, plain); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

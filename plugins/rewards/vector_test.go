@@ -19,6 +19,12 @@ import (
 // score configures the reward called name and scores one response.
 func score(t *testing.T, name string, config map[string]any, response string, answer *string, q episode.Question, validation bool) sdk.Score {
 	t.Helper()
+	return scorePrompted(t, name, config, "", response, answer, q, validation)
+}
+
+// scorePrompted is [score] of a response to a prompt.
+func scorePrompted(t *testing.T, name string, config map[string]any, prompt, response string, answer *string, q episode.Question, validation bool) sdk.Score {
+	t.Helper()
 	for _, p := range pack().Rewards {
 		if p.Name != name {
 			continue
@@ -27,7 +33,7 @@ func score(t *testing.T, name string, config map[string]any, response string, an
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := episode.Episode{ID: "e", Answer: answer, Sequences: []episode.Sequence{{Segments: []episode.Segment{{Kind: episode.Policy, Text: response}}}}}
+		e := episode.Episode{ID: "e", Answer: answer, Sequences: []episode.Sequence{{Prompt: prompt, Segments: []episode.Segment{{Kind: episode.Policy, Text: response}}}}}
 		out, err := r.Score(t.Context(), sdk.ScoreRequest{Items: []sdk.ScoreItem{{Question: q, Episode: e}}, Validation: validation})
 		if err != nil || len(out.Scores) != 1 {
 			t.Fatalf("%s: %v, %d scores", name, err, len(out.Scores))
@@ -94,6 +100,50 @@ func TestVectorSearchR1RewardEM(t *testing.T) {
 		}
 		if got := score(t, "em", map[string]any{"match": "contains"}, response, answer, q, false).Value; got != want.SubEM {
 			t.Errorf("%s: sub em %v, want %v", c.ID, got, want.SubEM)
+		}
+	}
+}
+
+// TestVectorSearchR1PromptFacts: the released prompts hold two complete answer pairs, and the released rewards read prompt
+// and response together, so a response without an answer counts as the prompt's example. That is not followed: here the
+// response alone is read, whatever the prompt shows.
+func TestVectorSearchR1PromptFacts(t *testing.T) {
+	for _, c := range vectors.Load(t, "search-r1", "prompt_facts").Cases {
+		in := vectors.Decode[struct {
+			Pairs    map[string]int `json:"pairs_in_prompt"`
+			Contents []string       `json:"answer_contents"`
+			Example  string         `json:"extracted_without_answer"`
+			EM       float64        `json:"em_without_answer_if_gold_is_that"`
+			Format   float64        `json:"format_reward_without_answer"`
+		}](t, c.Expected)
+		if !c.HasQuirk() {
+			t.Fatalf("%s: no longer a quirk: ours may have to follow it", c.ID)
+		}
+		var prompt strings.Builder
+		for _, content := range in.Contents {
+			prompt.WriteString("Write <answer>" + content + "</answer>. ")
+		}
+		const response = "<think>I do not know.</think>"
+		if answer := extract(prompt.String() + response); in.Pairs["answer"] < 2 || answer == nil || *answer != in.Example {
+			t.Errorf("%s: prompt and response together give %v, the release %q of %d pairs", c.ID, answer, in.Example, in.Pairs["answer"])
+		}
+		if answer := extract(response); answer != nil {
+			t.Errorf("%s: answer %q of a response without one", c.ID, *answer)
+		}
+		q := episode.Question{Answers: []string{in.Example}}
+		for _, reward := range []struct {
+			name     string
+			config   map[string]any
+			upstream float64
+		}{
+			{"em", nil, in.EM},
+			{"em", map[string]any{"match": "contains"}, in.EM},
+			{"searchr1-format", map[string]any{"answer_from": "text", "structure_score": .2, "final_score": .1}, in.Format},
+			{"searchr1-format", map[string]any{"structure_score": .2, "final_score": .1}, in.Format},
+		} {
+			if got := scorePrompted(t, reward.name, reward.config, prompt.String(), response, nil, q, false).Value; got != 0 || reward.upstream == 0 {
+				t.Errorf("%s: %s %v gives %v to no answer, want 0 (the release gives %v)", c.ID, reward.name, reward.config, got, reward.upstream)
+			}
 		}
 	}
 }
