@@ -56,20 +56,25 @@ func TestExperimentsPlan(t *testing.T) {
 	}
 }
 
-// TestMethodFilesAreValid: every method file is valid by itself, with what it includes.
+// TestMethodFilesAreValid: the method files are valid in one study, so that any of them can be taken together.
 func TestMethodFilesAreValid(t *testing.T) {
 	e := testEnv(t)
-	files, err := filepath.Glob(filepath.Join(experiments, "methods", "*.hcl"))
+	folder, err := filepath.Abs(filepath.Join(experiments, "methods"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.hcl"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	for _, file := range files {
-		s, diags := experiment.Load(t.Context(), file, experiment.Inputs{}, Schemas(t.Context(), e.catalogue))
-		diags = append(diags, plan.Validate(s)...)
-		for _, d := range diags {
-			if d.Severity == hcl.DiagError {
-				t.Errorf("%s: %v", file, d)
-			}
+	own := filepath.Join(t.TempDir(), "main.hcl")
+	if err := os.WriteFile(own, fmt.Appendf(nil, "include {\n  files = [\"%s\"]\n}\n", strings.Join(files, `", "`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, diags := experiment.Load(t.Context(), own, experiment.Inputs{}, Schemas(t.Context(), e.catalogue))
+	for _, d := range append(diags, plan.Validate(s)...) {
+		if d.Severity == hcl.DiagError {
+			t.Error(d)
 		}
 	}
 }
