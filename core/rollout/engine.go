@@ -201,10 +201,11 @@ func (e *Engine) newTurn(l *live) error {
 	if !ok && len(l.ep.Turns) == 0 {
 		return fmt.Errorf("the prompt has %d tokens, it may have %d", len(tokens), limit)
 	}
-	l.text = newSequence(e.Tokenizer, l.ep, tokens)
 	if !ok {
 		l.end(episode.StopLength)
+		return nil
 	}
+	l.text = newSequence(e.Tokenizer, l.ep, tokens)
 	return nil
 }
 
@@ -313,9 +314,7 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 		}
 		bound, ok := e.bound(l)
 		if !ok {
-			if !l.done {
-				l.end(episode.StopLength)
-			}
+			l.end(episode.StopLength)
 			continue
 		}
 		decode, text, seen := e.Tokenizer.Decoder(), "", 0

@@ -3,9 +3,11 @@ package main
 import (
 	"testing"
 
+	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/sdktest"
 	"github.com/forage-rl/forage/plugins/algorithms/davidgrpo"
+	"github.com/forage-rl/forage/plugins/algorithms/frugalrag"
 	"github.com/forage-rl/forage/plugins/algorithms/searchr1"
 	"github.com/forage-rl/forage/plugins/algorithms/sft"
 	"github.com/forage-rl/forage/plugins/algorithms/stepsearch"
@@ -49,6 +51,14 @@ func TestConformance(t *testing.T) {
 			sdktest.AlgorithmCase{Name: "main"},
 			sdktest.AlgorithmCase{Name: "main, never content", Values: map[string]any{"full_reward": 2, "loss": "c1"}},
 			sdktest.AlgorithmCase{Name: "seed", Experts: experts(), Values: map[string]any{"phase": "seed", "expert": map[string]any{"insert": "always"}}})
+	})
+	t.Run("frugalrag", func(t *testing.T) {
+		produce := sdk.PlanRequest{Stage: "first", Produce: true}
+		sdktest.TestAlgorithm(t, frugalrag.Plugin(),
+			sdktest.AlgorithmCase{Name: "stop"},
+			sdktest.AlgorithmCase{Name: "stop, no reference", Values: map[string]any{"kl": map[string]any{"kind": "none"}, "updates": 2, "epochs": 2, "normalize_std": false}},
+			sdktest.AlgorithmCase{Name: "explore", Stage: produce, Values: map[string]any{"phase": "explore", "agents": []any{"a", "b"}, "agents_no_finish": []any{"c"}, "candidates": 2, "no_finish_ratio": .5}},
+			sdktest.AlgorithmCase{Name: "tau", Stage: produce, Values: map[string]any{"phase": "tau", "samples": 2}})
 	})
 	t.Run("tree-grpo", func(t *testing.T) {
 		sdktest.TestAlgorithm(t, treegrpo.Plugin(),

@@ -6,6 +6,7 @@ import (
 	"github.com/forage-rl/forage/plugins/algorithms/dapo"
 	"github.com/forage-rl/forage/plugins/algorithms/davidgrpo"
 	"github.com/forage-rl/forage/plugins/algorithms/drgrpo"
+	"github.com/forage-rl/forage/plugins/algorithms/frugalrag"
 	"github.com/forage-rl/forage/plugins/algorithms/grpo"
 	"github.com/forage-rl/forage/plugins/algorithms/gspo"
 	"github.com/forage-rl/forage/plugins/algorithms/offpolicymix"
@@ -38,6 +39,7 @@ func pack() sdk.Pack {
 			stepsearch.Plugin(),
 			davidgrpo.Plugin(),
 			treegrpo.Plugin(),
+			frugalrag.Plugin(),
 		},
 	}
 }

@@ -114,6 +114,7 @@ type Evidence struct {
 	Searches  int // that returned something
 	Recall    float64
 	SupportF1 float64
+	Coverage  float64 // share of gold texts that are covered
 	Best      int  // search at which the evidence was best, or -1 when it never was any
 	Met       bool // the evidence reaches the explorer's
 	HStar     int  // -1 where it does not
@@ -137,9 +138,9 @@ func (r Rule) Measure(searches [][]episode.Hit) Evidence {
 			}
 		}
 		e.Recall, e.SupportF1 = r.Recall(hits), SupportF1(units, r.Golds)
-		covered := Coverage(units, r.Golds, r.Threshold)
-		if e.Recall > recall || e.Recall == recall && covered > coverage {
-			recall, coverage, e.Best = e.Recall, covered, e.Searches
+		e.Coverage = Coverage(units, r.Golds, r.Threshold)
+		if e.Recall > recall || e.Recall == recall && e.Coverage > coverage {
+			recall, coverage, e.Best = e.Recall, e.Coverage, e.Searches
 		}
 		if reached == insufficient && r.meets(e) {
 			reached = e.Searches

@@ -80,7 +80,7 @@ func (r reward) score(item sdk.ScoreItem) (sdk.Score, error) {
 		score.Components["met"] = 1
 	}
 	if rule.Units != nil {
-		score.Components["support_f1"] = e.SupportF1
+		score.Components["support_f1"], score.Components["coverage"] = e.SupportF1, e.Coverage
 	}
 	var passages []string
 	for _, found := range a.Hits {
