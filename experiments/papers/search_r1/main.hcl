@@ -1,0 +1,535 @@
+# Search-R1's tables: the method beside prompting and training without search, PPO beside GRPO, masking, the number of
+# passages, the size of the group; and the study of rewards and search engines that followed it.
+
+include {
+  files = ["../world.hcl", "../single_hop.hcl", "../../methods/search_r1.hcl", "../../methods/search_r1_ppo.hcl", "../../methods/prompting.hcl", "../../methods/baselines.hcl", "../../methods/sft.hcl"]
+}
+
+variable "experts" {
+  type        = string
+  default     = "hotpotqa/experts.jsonl"
+  description = "questions with expert transcripts, a file in data, for the supervised arm"
+}
+
+variable "prompt" {
+  type        = string
+  default     = "../../methods/prompts/search_r1.txt"
+  description = "the prompt, a file in this folder: by default ours, which is not the paper's"
+}
+
+# The paper trains on both sets together.
+dataset "train" {
+  concat = [dataset.nq_train, dataset.hotpotqa_train]
+}
+
+dataset "experts" {
+  path           = "${var.data}/${var.experts}"
+  max_unresolved = 1
+}
+
+policy "model" {
+  path        = "${var.models}/Qwen2.5-7B"
+  max_context = 6144
+}
+
+locals {
+  sizes = ["${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-7B-Instruct", "${var.models}/Qwen2.5-3B", "${var.models}/Qwen2.5-3B-Instruct"]
+}
+
+# The main table. Rejection sampling, ZeroSearch and RL without search tools in the loop of another trainer are other
+# programs and not offered.
+ablation "main" {
+  description = "Search-R1 with PPO and GRPO, prompting, and training without search"
+  seeds       = var.seeds
+  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "rag", model = "${var.models}/Qwen2.5-7B" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+
+    evaluate "nq" {
+      dataset = dataset.nq
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "triviaqa" {
+      dataset = dataset.triviaqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "popqa" {
+      dataset = dataset.popqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "direct" {
+    experiment = experiment.direct
+  }
+  arm "rag" {
+    experiment = experiment.rag
+  }
+  arm "ircot" {
+    experiment = experiment.ircot
+  }
+  arm "search_o1" {
+    experiment = experiment.search_o1
+  }
+  arm "sft" {
+    experiment = experiment.sft
+    agent      = agent.search_r1
+    stage "main" {
+      train   = dataset.experts
+      experts = dataset.experts
+    }
+  }
+  arm "r1_without_search" {
+    experiment = experiment.r1
+  }
+  arm "search_r1_ppo" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  arm "search_r1_grpo" {
+    experiment = experiment.search_r1
+    agent {
+      user = file(var.prompt)
+    }
+  }
+
+  axis "model" {
+    path   = policies.main.path
+    values = local.sizes
+  }
+}
+
+# Training on what the tool returned as well: the table on masking.
+ablation "masking" {
+  description = "PPO with and without the mask on retrieved tokens"
+  seeds       = var.seeds
+  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "masked" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+
+    evaluate "nq" {
+      dataset = dataset.nq
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "triviaqa" {
+      dataset = dataset.triviaqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "popqa" {
+      dataset = dataset.popqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "masked" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  arm "unmasked" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+    stage "main" {
+      algorithm "search-r1" {
+        mask_observations = false
+      }
+    }
+  }
+}
+
+# How many passages a search returns.
+ablation "passages" {
+  description = "One, three and five passages per search"
+  seeds       = var.seeds
+  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { k = 3 }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+
+    evaluate "nq" {
+      dataset = dataset.nq
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "triviaqa" {
+      dataset = dataset.triviaqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "popqa" {
+      dataset = dataset.popqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "search_r1_ppo" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  axis "k" {
+    path   = tools.search.k
+    values = [1, 3, 5]
+  }
+}
+
+# How many episodes a question gets under GRPO. A group of one has nothing to be compared with: its advantage is its
+# reward.
+ablation "group" {
+  description = "Groups of one, three and five"
+  seeds       = var.seeds
+  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { group = 5 }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+
+    evaluate "nq" {
+      dataset = dataset.nq
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "triviaqa" {
+      dataset = dataset.triviaqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "popqa" {
+      dataset = dataset.popqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "search_r1_grpo" {
+    experiment = experiment.search_r1
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  axis "group" {
+    path   = stage.main.algorithm.group_size
+    values = [1, 3, 5]
+  }
+}
+
+# The second paper: rewards for the form and for what was found.
+ablation "rewards" {
+  description = "The answer alone, with the form, and with what was found"
+  seeds       = var.seeds
+  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "answer" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+
+    evaluate "nq" {
+      dataset = dataset.nq
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "triviaqa" {
+      dataset = dataset.triviaqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "popqa" {
+      dataset = dataset.popqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "answer" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  arm "form" {
+    experiment = experiment.search_r1_ppo_v03
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  arm "form_and_retrieval" {
+    experiment = experiment.search_r1_ppo_v03
+    agent {
+      user = file(var.prompt)
+    }
+    reward {
+      source "outcome" {
+        reward "searchr1-format" {
+          retrieval_score = 0.1
+        }
+      }
+    }
+  }
+  arm "form_grpo" {
+    experiment = experiment.search_r1_v03
+    agent {
+      user = file(var.prompt)
+    }
+  }
+}
+
+# The second paper: what the search engine is worth in training. Its E5 indexes are not supported; hashed vectors are
+# the weak engine here.
+encoder "hashed" {
+  kind       = "hashed"
+  dimensions = 256
+}
+
+index "hashed" {
+  corpus  = corpus.wiki
+  encoder = encoder.hashed
+  unit    = "document"
+  hnsw {}
+}
+
+tool "weak" {
+  retriever "dense" {
+    index = index.hashed
+    k     = var.k
+  }
+}
+
+ablation "engines" {
+  description = "Trained with a weak and with a better search engine, tested with the better one"
+  seeds       = var.seeds
+  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "bm25" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.search }
+    train    = dataset.train
+
+    evaluate "nq" {
+      tools   = { search = tool.search }
+      dataset = dataset.nq
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "triviaqa" {
+      tools   = { search = tool.search }
+      dataset = dataset.triviaqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "popqa" {
+      tools   = { search = tool.search }
+      dataset = dataset.popqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "hotpotqa" {
+      tools   = { search = tool.search }
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      tools   = { search = tool.search }
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      tools   = { search = tool.search }
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      tools   = { search = tool.search }
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "bm25" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  arm "hashed" {
+    experiment = experiment.search_r1_ppo
+    agent {
+      user = file(var.prompt)
+    }
+    tools      = { search = tool.weak }
+  }
+}

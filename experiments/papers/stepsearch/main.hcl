@@ -1,0 +1,401 @@
+# StepSearch's tables: the method beside Search-R1 on the same data, each part of the step reward left out, and each
+# alone.
+
+include {
+  files = ["../world.hcl", "../../methods/search_r1.hcl", "../../methods/search_r1_ppo.hcl", "../../methods/stepsearch.hcl"]
+}
+
+variable "passages" {
+  type        = string
+  default     = "musique/corpus.jsonl"
+  description = "the passages that are searched in training, a file in data; they hold the gold paragraphs word for word"
+}
+
+variable "prompt" {
+  type        = string
+  default     = "../../methods/prompts/stepsearch.txt"
+  description = "the prompt, a file in this folder: by default ours, which is not the paper's"
+}
+
+# MuSiQue with search keys and gold paragraphs of each step, as StepSearch publishes it.
+dataset "train" {
+  path = "${var.data}/musique/musi_answerable_train.jsonl"
+}
+
+corpus "passages" {
+  path = "${var.data}/${var.passages}"
+}
+
+index "passages" {
+  corpus = corpus.passages
+  unit   = "document"
+  bm25 {}
+}
+
+tool "passages" {
+  retriever "bm25" {
+    index = index.passages
+    k     = var.k
+  }
+}
+
+policy "model" {
+  path        = "${var.models}/Qwen2.5-7B"
+  max_context = 8192
+}
+
+# The main table; ZeroSearch and ReSearch are other programs and not offered.
+ablation "main" {
+  description = "Search-R1 and StepSearch, four models"
+  seeds       = var.seeds
+  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "search_r1", model = "${var.models}/Qwen2.5-7B" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.passages }
+    train    = dataset.train
+
+    evaluate "hotpotqa" {
+      tools   = { search = tool.search }
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      tools   = { search = tool.search }
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      tools   = { search = tool.search }
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      tools   = { search = tool.search }
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "search_r1" {
+    experiment = experiment.search_r1_ppo
+  }
+  arm "stepsearch" {
+    experiment = experiment.stepsearch
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  axis "model" {
+    path   = policies.main.path
+    values = ["${var.models}/Qwen2.5-3B", "${var.models}/Qwen2.5-3B-Instruct", "${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-7B-Instruct"]
+  }
+}
+
+# The same data, model and search engine under other algorithms.
+ablation "same_data" {
+  description = "PPO, GRPO and StePPO on the same data"
+  seeds       = var.seeds
+  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "ppo", model = "${var.models}/Qwen2.5-7B" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.passages }
+    train    = dataset.train
+
+    evaluate "hotpotqa" {
+      tools   = { search = tool.search }
+      dataset = dataset.hotpotqa
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      tools   = { search = tool.search }
+      dataset = dataset.wiki2
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      tools   = { search = tool.search }
+      dataset = dataset.musique
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      tools   = { search = tool.search }
+      dataset = dataset.bamboogle
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "ppo" {
+    experiment = experiment.search_r1_ppo
+  }
+  arm "grpo" {
+    experiment = experiment.search_r1
+  }
+  arm "stepsearch" {
+    experiment = experiment.stepsearch
+    agent {
+      user = file(var.prompt)
+    }
+  }
+  axis "model" {
+    path   = policies.main.path
+    values = ["${var.models}/Qwen2.5-3B", "${var.models}/Qwen2.5-7B"]
+  }
+}
+
+# Each part of the reward left out.
+ablation "without" {
+  description = "StepSearch without one part of its reward"
+  seeds       = var.seeds
+  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "whole" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.passages }
+    train    = dataset.train
+    agent {
+      user = file(var.prompt)
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "whole" {
+    experiment = experiment.stepsearch
+  }
+  arm "without_keys" {
+    experiment = experiment.stepsearch
+    reward {
+      total = answer.components["closed"] == 1 ? answer.value : -1
+    }
+  }
+  arm "without_penalty" {
+    experiment = experiment.stepsearch
+    reward {
+      source "steps" {
+        reward "stepsearch-steps" {
+          redundancy_penalty = false
+        }
+      }
+    }
+  }
+  arm "without_gain" {
+    experiment = experiment.stepsearch
+    reward {
+      source "steps" {
+        reward "stepsearch-steps" {
+          information_gain = false
+        }
+      }
+    }
+  }
+  arm "without_steps" {
+    experiment = experiment.stepsearch
+    reward {
+      turn_total = null
+    }
+  }
+}
+
+# Each part alone beside the answer, on the smaller model.
+ablation "only" {
+  description = "StepSearch with one part of its reward only"
+  seeds       = var.seeds
+  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "gain" }
+
+  set {
+    policies = { main = policy.small }
+    tools    = { search = tool.passages }
+    train    = dataset.train
+    agent {
+      user = file(var.prompt)
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "keys" {
+    experiment = experiment.stepsearch
+    reward {
+      turn_total = null
+    }
+  }
+  arm "penalty" {
+    experiment = experiment.stepsearch
+    reward {
+      source "steps" {
+        reward "stepsearch-steps" {
+          information_gain = false
+        }
+      }
+      total = answer.components["closed"] == 1 ? answer.value : -1
+    }
+  }
+  arm "gain" {
+    experiment = experiment.stepsearch
+    reward {
+      source "steps" {
+        reward "stepsearch-steps" {
+          redundancy_penalty = false
+        }
+      }
+      total = answer.components["closed"] == 1 ? answer.value : -1
+    }
+  }
+  arm "steps" {
+    experiment = experiment.stepsearch
+    reward {
+      total = answer.components["closed"] == 1 ? answer.value : -1
+    }
+  }
+  arm "answer" {
+    experiment = experiment.stepsearch
+    reward {
+      total      = answer.components["closed"] == 1 ? answer.value : -1
+      turn_total = null
+    }
+  }
+}
+
+policy "small" {
+  path        = "${var.models}/Qwen2.5-3B"
+  max_context = 8192
+}
+
+# What the release does and what its code means: the factor of a search's reward, repeated queries, repeated documents.
+ablation "release" {
+  description = "The release's reward and the one that was meant"
+  seeds       = var.seeds
+  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  baseline    = { arm = "released" }
+
+  set {
+    policies = { main = policy.model }
+    tools    = { search = tool.passages }
+    train    = dataset.train
+    agent {
+      user = file(var.prompt)
+    }
+    evaluate "hotpotqa" {
+      dataset = dataset.hotpotqa
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "wiki2" {
+      dataset = dataset.wiki2
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "musique" {
+      dataset = dataset.musique
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+    evaluate "bamboogle" {
+      dataset = dataset.bamboogle
+      tools   = { search = tool.search }
+      sampling {
+        temperature = 1
+      }
+    }
+  }
+
+  arm "released" {
+    experiment = experiment.stepsearch
+  }
+  arm "meant" {
+    experiment = experiment.stepsearch
+    reward {
+      source "keys" {
+        reward "stepsearch-keys" {
+          repeated = "max"
+        }
+      }
+      source "steps" {
+        reward "stepsearch-steps" {
+          step_scale = 0.6
+          documents  = "hits"
+          redundancy = "document"
+        }
+      }
+    }
+  }
+}
