@@ -49,9 +49,19 @@ func (c *resolver) plugin(n *node, kind sdk.Kind) *Plugin {
 			severity = hcl.DiagWarning
 		}
 		at := p.Locate(d.Path)
-		c.diags = append(c.diags, &hcl.Diagnostic{Severity: severity, Summary: d.Summary, Detail: d.Detail, Subject: &at, Context: n.body.Ptr()})
+		found := &hcl.Diagnostic{Severity: severity, Summary: d.Summary, Detail: d.Detail, Subject: &at}
+		if around(n.body, at) {
+			found.Context = n.body.Ptr()
+		}
+		c.diags = append(c.diags, found)
 	}
 	return p
+}
+
+// around says that block holds at. A merged block may take an attribute from elsewhere, and to show the lines from one to
+// the other tells nothing.
+func around(block, at hcl.Range) bool {
+	return block.Filename == at.Filename && block.Start.Byte <= at.Start.Byte && at.End.Byte <= block.End.Byte
 }
 
 // process reads how the plugin's process is run. Nothing in it changes a result.
