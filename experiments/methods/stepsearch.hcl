@@ -8,7 +8,7 @@
 #   without the gain       source "steps" { reward "stepsearch-steps" { information_gain = false } }
 #   without step rewards   turn_total = null
 # "only with" a part is a removal of the others; only with sub-answers leaves total = answer.value behind the gate.
-# ../minihop-methods/stepsearch_parts.hcl has them as the arms of a study.
+# ../papers/stepsearch has them as the arms of a study.
 
 agent "stepsearch" {
   chat_template = true

@@ -149,7 +149,7 @@ ablation "parts" {
     agent {
       user = file(var.prompt)
     }
-    stages     = ["main"]
+    stages = ["main"]
   }
 
   arm "without_continuation" {

@@ -530,6 +530,6 @@ ablation "engines" {
     agent {
       user = file(var.prompt)
     }
-    tools      = { search = tool.weak }
+    tools = { search = tool.weak }
   }
 }
