@@ -42,10 +42,9 @@ experiment "autocoa" {
   sampling {
     temperature = 0.6
   }
-  # Whole-answer match with the laxer rules of the release is not offered; exact match is the paper's description.
   reward {
     source "outcome" {
-      reward "em" {}
+      reward "autocoa-outcome" {}
     }
     total = outcome.value
   }

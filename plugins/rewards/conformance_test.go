@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 		"f1":                {{Want: []float64{1, 1, 0, 0, 0, 1, 0}}},
 		"evidence-coverage": {{Want: []float64{1, 1, 0, 1. / 3, 0, 0, 0}, Tolerance: 1e-12}, {Values: map[string]any{"match": "text"}}, {Values: map[string]any{"measure": "f1"}}},
 		"david-outcome":     {{Values: map[string]any{"answer_from": "episode"}, Want: []float64{1, 1, 0, 0, .5, 1, 0}}, {}},
+		"autocoa-outcome":   {{}, {Values: map[string]any{"answer_from": "episode"}, Want: []float64{1, 1, 0, 0, 0, 1, 0}}},
 		"david-gates":       {{}, {Values: perTurn}},
 		"stepsearch-answer": {{Want: []float64{1, 1, 0, 0, 0, 1, 0}}, {Values: map[string]any{"answer_from": "text"}}, {Values: map[string]any{"answer_from": "evaluator"}}},
 		"stepsearch-keys":   {{}, {Values: map[string]any{"queries_from": "text", "repeated": "max"}}},

@@ -3,6 +3,7 @@ package main
 
 import (
 	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/plugins/rewards/autocoa"
 	"github.com/forage-rl/forage/plugins/rewards/davidgates"
 	"github.com/forage-rl/forage/plugins/rewards/davidoutcome"
 	"github.com/forage-rl/forage/plugins/rewards/em"
@@ -21,6 +22,7 @@ func pack() sdk.Pack {
 		Version: "0.1.0",
 		Rewards: []sdk.RewardPlugin{
 			em.Plugin(), f1.Plugin(), searchr1format.Plugin(),
+			autocoa.Plugin(),
 			davidgates.Plugin(), evidencecoverage.Plugin(), davidoutcome.Plugin(),
 			stepsearch.AnswerPlugin(), stepsearch.KeysPlugin(), stepsearch.StepsPlugin(),
 			frugalrag.Plugin(),

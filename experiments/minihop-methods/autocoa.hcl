@@ -1,0 +1,59 @@
+# AutoCoA in the embedded world: pairs with and without tools, expert episodes, then GRPO.
+
+experiment "autocoa_small" {
+  description = "AutoCoA in the embedded world"
+  policies    = { main = policy.habit }
+  tools       = { search = tool.search }
+  agent       = agent.minihop
+  train       = dataset.train
+  stages      = ["when", "how", "reinforce"]
+
+  sampling {
+    temperature = 1
+  }
+  optimizer "adamw" {
+    learning_rate = 3e-4
+  }
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "when" {
+    algorithm "preference" {}
+    steps     = 10
+    questions = 16
+  }
+
+  stage "how" {
+    train   = dataset.experts
+    experts = dataset.experts
+    algorithm "sft" {
+      mini_batch = 8
+    }
+    steps     = 25
+    questions = 4
+  }
+
+  stage "reinforce" {
+    algorithm "grpo" {
+      group_size = 5
+      updates    = 2
+      kl {
+        coefficient = 0.001
+      }
+    }
+    steps     = var.steps
+    questions = 16
+  }
+
+  evaluate "test" {
+    dataset = dataset.test
+    every   = 20
+    sampling {
+      greedy = true
+    }
+  }
+}
