@@ -72,7 +72,7 @@ func Open(ctx context.Context, spec Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []item
+	var all []Item
 	for rec, err := range records(ctx, spec.Path) {
 		if err != nil {
 			return nil, err
@@ -81,59 +81,79 @@ func Open(ctx context.Context, spec Spec) (*Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, item{q, Expert{expert, rec.place}, rec.place})
+		all = append(all, Item{q, Expert{expert, rec.place}, rec.place})
 		if spec.Seed == nil && len(all) == spec.Limit {
 			break
 		}
 	}
+	return Of(all, spec.Path, spec.Limit, spec.Seed)
+}
+
+// Item is a question of a dataset with its expert, whose text is empty where there is none, and where it is from.
+type Item struct {
+	Question episode.Question
+	Expert   Expert
+	Place    string
+}
+
+// Of makes a dataset of the first limit items (0: of all), or of limit drawn without replacement in the order drawn
+// where seed is given. Ids must be unique. what names the source in errors.
+func Of(all []Item, what string, limit int, seed *uint64) (*Dataset, error) {
 	if len(all) == 0 {
-		return nil, fmt.Errorf("dataset: %s holds no questions", spec.Path)
+		return nil, fmt.Errorf("dataset: %s holds no questions", what)
 	}
-	if spec.Limit > len(all) {
-		return nil, fmt.Errorf("dataset: limit is %d, but %s holds %d questions; lower the limit", spec.Limit, spec.Path, len(all))
+	if limit > len(all) {
+		return nil, fmt.Errorf("dataset: limit is %d, but %s holds %d questions; lower the limit", limit, what, len(all))
 	}
 	if err := checkUnique(all); err != nil {
 		return nil, err
 	}
-	if spec.Seed != nil {
-		draw := rand.New(rng.New(*spec.Seed).WithString("dataset/sample").Source())
+	if seed != nil {
+		all = slices.Clone(all)
+		draw := rand.New(rng.New(*seed).WithString("dataset/sample").Source())
 		draw.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		if spec.Limit > 0 {
-			all = all[:spec.Limit]
-		}
+	}
+	if limit > 0 {
+		all = all[:limit]
 	}
 	return newDataset(all)
 }
 
-type item struct {
-	question episode.Question
-	expert   Expert
-	place    string
+// Items gives all of a dataset that is no stream. what names it in places that say nothing else.
+func (d *Dataset) Items(what string) []Item {
+	items := make([]Item, len(d.questions))
+	for i, q := range d.questions {
+		items[i] = Item{q, d.experts[i], d.experts[i].Place}
+		if items[i].Place == "" {
+			items[i].Place = fmt.Sprintf("%s, question %d", what, i+1)
+		}
+	}
+	return items
 }
 
-func checkUnique(all []item) error {
+func checkUnique(all []Item) error {
 	places := make(map[string]string, len(all))
 	for _, it := range all {
-		if was, ok := places[it.question.ID]; ok {
-			return fmt.Errorf("%s: id %q was given before at %s; ids must be unique", it.place, it.question.ID, was)
+		if was, ok := places[it.Question.ID]; ok {
+			return fmt.Errorf("%s: id %q was given before at %s; ids must be unique", it.Place, it.Question.ID, was)
 		}
-		places[it.question.ID] = it.place
+		places[it.Question.ID] = it.Place
 	}
 	return nil
 }
 
-func newDataset(all []item) (*Dataset, error) {
+func newDataset(all []Item) (*Dataset, error) {
 	d := &Dataset{index: make(map[string]int, len(all)), length: len(all)}
 	sum := newDigest()
 	for i, it := range all {
-		if it.expert.Text == "" {
-			it.expert = Expert{}
+		if it.Expert.Text == "" {
+			it.Expert = Expert{}
 		}
-		d.questions = append(d.questions, it.question)
-		d.experts = append(d.experts, it.expert)
-		d.index[it.question.ID] = i
-		if err := sum.add(it.question, it.expert.Text); err != nil {
-			return nil, fmt.Errorf("dataset: question %q at %s: %w", it.question.ID, it.place, err)
+		d.questions = append(d.questions, it.Question)
+		d.experts = append(d.experts, it.Expert)
+		d.index[it.Question.ID] = i
+		if err := sum.add(it.Question, it.Expert.Text); err != nil {
+			return nil, fmt.Errorf("dataset: question %q at %s: %w", it.Question.ID, it.Place, err)
 		}
 	}
 	d.digest = sum.String()

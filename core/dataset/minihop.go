@@ -52,9 +52,9 @@ func openMiniHop(o MiniHop, limit int) (*Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		var all []item
+		var all []Item
 		for _, q := range questions {
-			all = append(all, item{question: q, place: "minihop"})
+			all = append(all, Item{Question: q, Place: "minihop"})
 		}
 		return newDataset(all)
 	case "experts":
@@ -83,13 +83,13 @@ func openExperts(o MiniHop, world minihop.Options, n int) (*Dataset, error) {
 			return nil, err
 		}
 	}
-	var all []item
+	var all []Item
 	for _, q := range questions[:n] {
 		t, err := w.ExpertIn(o.Protocol, q, retrieval)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, item{q, Expert{t.Text(), "the minihop script: " + q.ID}, "minihop"})
+		all = append(all, Item{q, Expert{t.Text(), "the minihop script: " + q.ID}, "minihop"})
 	}
 	return newDataset(all)
 }

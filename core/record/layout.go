@@ -141,6 +141,25 @@ func (r Run) Attempts() ([]Attempt, error) {
 	return attempts, nil
 }
 
+// AttemptOf is the attempt whose work at a training step (from 1) counts: the last one that did not resume from a later
+// state. ok is false where there is none.
+func (r Run) AttemptOf(step int) (a Attempt, ok bool, err error) {
+	attempts, err := r.Attempts()
+	if err != nil {
+		return Attempt{}, false, err
+	}
+	for _, a := range slices.Backward(attempts) {
+		info, err := a.Info()
+		if err != nil {
+			return Attempt{}, false, err
+		}
+		if !info.Resumed() || step > info.ResumedStep {
+			return a, true, nil
+		}
+	}
+	return Attempt{}, false, nil
+}
+
 // NewAttempt makes the folder of the next attempt. from is the checkpoint that it continues from, nil for a fresh
 // start. The caller holds the run's lock.
 func (r Run) NewAttempt(from *Checkpoint, info AttemptInfo) (Attempt, error) {
@@ -199,6 +218,9 @@ func (a Attempt) TensorBoardDir() string { return filepath.Join(a.Dir, "tensorbo
 
 // EpisodesDir holds the attempt's episodes, a file per step.
 func (a Attempt) EpisodesDir() string { return filepath.Join(a.Dir, "episodes") }
+
+// ArtefactsDir holds what produce stages of the attempt wrote for later stages.
+func (a Attempt) ArtefactsDir() string { return filepath.Join(a.Dir, "artefacts") }
 
 // CheckpointsDir holds the attempt's checkpoints.
 func (a Attempt) CheckpointsDir() string { return filepath.Join(a.Dir, "checkpoints") }

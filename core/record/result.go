@@ -23,12 +23,23 @@ type Result struct {
 	Evaluations []Evaluation `json:"evaluations"`
 	Budgets     Budgets      `json:"budgets"`
 
+	Artefacts []Artefact `json:"artefacts,omitempty"` // that stages wrote for later ones
+
 	Checkpoint     CheckpointRef `json:"checkpoint"`                // the one that was evaluated
 	EpisodesDigest string        `json:"episodes_digest,omitempty"` // of the training episodes in order
 	Attempts       int           `json:"attempts"`
 	ResumedInexact bool          `json:"resumed_inexact,omitempty"` // resumed where equality bit for bit is not promised
 	Warnings       []string      `json:"warnings,omitempty"`
 	Finished       time.Time     `json:"finished"`
+}
+
+// Artefact is what a produce stage wrote: a file in [Attempt.ArtefactsDir] of an attempt.
+type Artefact struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`  // episodes or table
+	Items   int    `json:"items"` // episodes, or questions of the table
+	Digest  string `json:"digest"`
+	Attempt int    `json:"attempt"`
 }
 
 // CheckpointRef names a checkpoint of a run.

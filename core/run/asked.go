@@ -70,7 +70,7 @@ func (s *stage) ask(name string, tools []string) (asked, error) {
 }
 
 // own says where episodes come from that were laid out for the stage's policy but not sampled.
-func (s *stage) own() made { return made{model: s.model, policy: s.role()} }
+func (s *stage) own() made { return made{model: s.model, policy: s.role(), key: s.self.key} }
 
 // made says what an episode of a step came from.
 type made struct {

@@ -29,6 +29,7 @@ type state struct {
 	EpisodesDigest string         `json:"episodes_digest"`
 	BestStep       int            `json:"best_step,omitempty"` // of checkpoint selection
 	BestValue      float64        `json:"best_value,omitempty"`
+	Artefacts      []produced     `json:"artefacts,omitempty"`
 	Warned         []string       `json:"warned,omitempty"`
 	StoppedBy      string         `json:"stopped_by,omitempty"` // guard
 }
@@ -64,8 +65,10 @@ func (s *stage) checkpoint(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.trainer.SaveState(ctx, join(dir, "trainer")); err != nil {
-			return err
+		if s.trainer != nil {
+			if err := s.trainer.SaveState(ctx, join(dir, "trainer")); err != nil {
+				return err
+			}
 		}
 		if r.critic != nil {
 			if err := r.critic.trainer.SaveState(ctx, join(dir, "critic")); err != nil {
@@ -101,7 +104,7 @@ func (s *stage) restore(ctx context.Context) error {
 	r := s.run
 	from := r.resume
 	r.resume = nil
-	if r.state.Step > 0 || s.config.OptimizerState == "keep" {
+	if s.trainer != nil && (r.state.Step > 0 || s.config.OptimizerState == "keep") {
 		if err := s.trainer.LoadState(ctx, join(from.Dir, "trainer")); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", from.Dir, err)
 		}

@@ -53,6 +53,7 @@ func positions(data *questions, hops []int) ([]int, error) {
 // drawn is a question with its number in the dataset.
 type drawn struct {
 	episode.Question
+	plain episode.Question // without annotations; set once the question is part of a step
 	index int
 }
 
@@ -65,7 +66,7 @@ func (c *cursor) draw(n int) ([]drawn, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i] = drawn{q, index}
+		list[i] = drawn{Question: q, index: index}
 		c.position++
 	}
 	return list, nil

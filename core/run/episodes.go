@@ -24,6 +24,9 @@ import (
 type Recorded struct {
 	Step  int    `json:"step"` // training step (over all stages) that sampled it, from 1
 	Stage string `json:"stage"`
+	// Policy and Agent sampled it where the stage's own did not.
+	Policy string `json:"policy,omitempty"`
+	Agent  string `json:"agent,omitempty"`
 	episode.Episode
 	// UsedReward is the reward behind its advantage where that is not rewards.total.
 	UsedReward *float64 `json:"used_reward,omitempty"`
@@ -36,8 +39,9 @@ func episodeFile(dir string, step int) string {
 	return filepath.Join(dir, fmt.Sprintf("step-%06d.jsonl.zst", step))
 }
 
-// writeEpisodes writes the episodes of a step and gives the digest of what does not depend on the clock.
-func writeEpisodes(dir string, step int, stage string, episodes []*rollout.Episode, used map[string]sdk.UsedReward) (string, error) {
+// writeEpisodes writes the episodes of a step and gives the digest of what does not depend on the clock. by, if not nil,
+// says what policy and agent sampled an episode, "" for the stage's own.
+func writeEpisodes(dir string, step int, stage string, episodes []*rollout.Episode, used map[string]sdk.UsedReward, by func(id string) (policy, agent string)) (string, error) {
 	var file bytes.Buffer
 	z, err := zstd.NewWriter(&file)
 	if err != nil {
@@ -46,6 +50,9 @@ func writeEpisodes(dir string, step int, stage string, episodes []*rollout.Episo
 	sum := sha256.New()
 	for _, ep := range episodes {
 		line := Recorded{Step: step, Stage: stage, Episode: ep.Episode, Tokens: ep.Tokens, LogProbs: ep.LogProbs}
+		if by != nil {
+			line.Policy, line.Agent = by(ep.ID)
+		}
 		if u, ok := used[ep.ID]; ok {
 			line.UsedReward = &u.Value
 		}
@@ -68,29 +75,17 @@ func writeEpisodes(dir string, step int, stage string, episodes []*rollout.Episo
 // ReadEpisodes reads the episodes of a training step of a run, of the attempt that counts. No file is an error that
 // wraps fs.ErrNotExist.
 func ReadEpisodes(dir record.Run, step int) ([]Recorded, error) {
-	attempts, err := dir.Attempts()
+	attempt, ok, err := dir.AttemptOf(step)
 	if err != nil {
 		return nil, err
 	}
-	var file io.ReadCloser
-	var path string
-	for i := len(attempts) - 1; i >= 0 && file == nil; i-- {
-		info, err := attempts[i].Info()
-		if err != nil {
-			return nil, err
-		}
-		if info.Resumed() && step <= info.ResumedStep {
-			continue
-		}
-		path = episodeFile(attempts[i].EpisodesDir(), step)
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("episodes of step %d of run %s: %w", step, dir.ID, err)
-		}
-		file = f
-	}
-	if file == nil {
+	if !ok {
 		return nil, fmt.Errorf("run %s has no episodes of step %d: %w", dir.ID, step, os.ErrNotExist)
+	}
+	path := episodeFile(attempt.EpisodesDir(), step)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("episodes of step %d of run %s: %w", step, dir.ID, err)
 	}
 	return readEpisodes(file, path)
 }

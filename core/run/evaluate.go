@@ -31,6 +31,7 @@ type evaluated struct {
 // evaluateDue carries out the evaluations that are due at the present step, records them as metrics, and keeps the
 // best step where the run selects by one.
 func (r *runner) evaluateDue(ctx context.Context) error {
+	r.weightsOf = r.state.stage()
 	for _, e := range r.config.Evaluations {
 		if e.Every <= 0 || r.state.Global%e.Every != 0 {
 			continue
@@ -84,6 +85,10 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 		return none, err
 	}
 	key := rng.New(uint64(r.config.Seed)).WithString("evaluation").WithString(e.Name)
+	notes, err := r.annotationsOf(r.weightsOf)
+	if err != nil {
+		return none, err
+	}
 	var jobs []rollout.Job
 	asked := map[string]episode.Question{}
 	for _, i := range order {
@@ -91,6 +96,7 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 		if err != nil {
 			return none, err
 		}
+		q = notes.add(q)
 		asked[q.ID] = q
 		for sample := range max(1, e.Samples) {
 			jobs = append(jobs, rollout.Job{
@@ -211,6 +217,11 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 		}
 	}
 	r.state.Budgets.DecodedTokens = r.decoded.Load()
+	for _, p := range r.state.Artefacts {
+		if p.Attempt > 0 {
+			result.Artefacts = append(result.Artefacts, record.Artefact{Name: p.Name, Kind: p.Kind, Items: p.Items, Digest: p.Digest, Attempt: p.Attempt})
+		}
+	}
 	r.state.Budgets.WallSeconds += time.Since(r.started).Seconds()
 	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, r.warnings, time.Now().UTC()
 	return result, r.Dir.WriteResult(result)
@@ -220,6 +231,7 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 // checkpoint, nil for a run without stages.
 func (r *runner) selectCheckpoint(ctx context.Context, result *record.Result) (*record.Checkpoint, error) {
 	result.Checkpoint = record.CheckpointRef{Attempt: r.attempt.N, Step: r.state.Global}
+	r.weightsOf = r.state.stage()
 	if r.config.Checkpoint.Select.Kind == "best" && r.state.BestStep > 0 {
 		result.Checkpoint.Step = r.state.BestStep
 	}
@@ -238,6 +250,11 @@ func (r *runner) selectCheckpoint(ctx context.Context, result *record.Result) (*
 		if c.Step == r.state.Global {
 			return &c, nil
 		}
+		var then state
+		if err := record.ReadJSON(join(c.Dir, "state.json"), &then); err != nil {
+			return nil, err
+		}
+		r.weightsOf = then.stage()
 		for _, role := range r.trainedRoles() {
 			m, err := r.models.get(ctx, role)
 			if err != nil {
@@ -272,7 +289,7 @@ func (r *runner) saveEvaluation(ctx context.Context, e *experiment.Evaluation, d
 		return record.Evaluation{}, err
 	}
 	dir := join(r.Dir.Dir, "evaluations", e.Name)
-	if _, err := writeEpisodes(dir, 0, "evaluation "+e.Name, done.episodes, nil); err != nil {
+	if _, err := writeEpisodes(dir, 0, "evaluation "+e.Name, done.episodes, nil, nil); err != nil {
 		return record.Evaluation{}, err
 	}
 	return record.Evaluation{
@@ -293,16 +310,17 @@ func chosen(values map[string]float64, names []string) map[string]float64 {
 	return kept
 }
 
-// episodeMetrics are the means over a step's sampled episodes. Continuations that the algorithm threw away count too:
-// they were sampled.
+// episodeMetrics are the means over the episodes that a step sampled from the stage's policy. Continuations that the
+// algorithm threw away count too: they were sampled.
 func episodeMetrics(st *step, resp sdk.StepResponse) (map[string]float64, error) {
-	values := map[string]float64{"episode/count": float64(len(st.order))}
-	if len(st.order) == 0 {
+	own := slices.DeleteFunc(st.sampled(), func(ep *rollout.Episode) bool { return st.made[ep.ID].model != st.stage.model })
+	values := map[string]float64{"episode/count": float64(len(own))}
+	if len(own) == 0 {
 		return values, nil
 	}
 	var records []evaluation.Record
 	sums := map[string]float64{}
-	for _, ep := range st.sampled() {
+	for _, ep := range own {
 		rec, err := evaluation.Score(st.questions[ep.QuestionID].Question, ep.Episode, evaluation.RuleHotpot)
 		if err != nil {
 			return nil, err
@@ -320,7 +338,7 @@ func episodeMetrics(st *step, resp sdk.StepResponse) (map[string]float64, error)
 		}
 	}
 	for name, sum := range sums {
-		values[name] = sum / float64(len(st.order))
+		values[name] = sum / float64(len(own))
 	}
 	aggregated := evaluation.Aggregate(records)
 	for _, name := range slices.Sorted(maps.Keys(aggregated)) {

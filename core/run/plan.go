@@ -47,7 +47,7 @@ func (r *runner) planStage(ctx context.Context, st *experiment.Stage) (plan sdk.
 // askPlan asks an algorithm what it will do in a stage and refuses what cannot be done.
 func askPlan(ctx context.Context, algorithm sdk.Algorithm, st *experiment.Stage) (sdk.PlanResponse, error) {
 	plan, err := algorithm.Plan(ctx, sdk.PlanRequest{
-		Stage: st.Name, Steps: st.Steps, Questions: st.Questions, HasExperts: st.Experts != nil,
+		Stage: st.Name, Steps: st.Steps, Questions: st.Questions, HasExperts: st.Experts != nil, Produce: len(st.Produce) > 0,
 	})
 	if err != nil {
 		return plan, err

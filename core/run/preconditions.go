@@ -97,7 +97,7 @@ func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifes
 	}
 	for _, d := range r.datasets() {
 		err := note(d.Handle, "dataset", d, func() (string, error) {
-			data, err := r.resources.openDataset(ctx, d)
+			data, err := r.resources.openDataset(ctx, d, nil)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", at(d.Handle, d.Range), err)
 			}
@@ -137,14 +137,14 @@ func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifes
 	return m, note("core", "core", nil, selfDigest)
 }
 
-// datasets lists what the run reads questions from.
+// datasets lists what the run reads questions from that it does not produce itself.
 func (r *runner) datasets() []*experiment.Dataset {
 	var list []*experiment.Dataset
 	for _, s := range r.config.Stages {
-		list = append(list, s.Train, s.Experts)
+		list = append(append(list, inputs(s.Train)...), inputs(s.Experts)...)
 	}
 	for _, e := range r.config.Evaluations {
-		list = append(list, e.Dataset)
+		list = append(list, inputs(e.Dataset)...)
 	}
 	return compact(list)
 }
@@ -164,7 +164,7 @@ func compact[T any](list []*T) []*T {
 
 // Plan asks the algorithm of a stage what it will do, and checks that it can be done.
 func (p *Preconditions) Plan(ctx context.Context, config *experiment.Run, st *experiment.Stage) (sdk.PlanResponse, error) {
-	key, err := json.Marshal([]any{st.Name, st.Algorithm, st.Steps, st.Questions, st.Experts != nil})
+	key, err := json.Marshal([]any{st.Name, st.Algorithm, st.Steps, st.Questions, st.Experts != nil, len(st.Produce) > 0})
 	if err != nil {
 		return sdk.PlanResponse{}, err
 	}

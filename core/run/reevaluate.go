@@ -81,6 +81,7 @@ func (r *runner) reevaluate(ctx context.Context) (record.Result, []string, error
 	if result.Checkpoint.Policies, err = r.weightDigests(from); err != nil {
 		return result, nil, err
 	}
+	r.weightsOf = r.state.stage()
 	began := time.Now()
 	for _, e := range r.config.Evaluations {
 		if !slices.Contains(missing, e.Name) {

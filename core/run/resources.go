@@ -39,6 +39,8 @@ type resources struct {
 	warnings []string
 	// policyDigest identifies what a policy starts with, by role or handle.
 	policyDigest func(name string) (string, error)
+	// artefact gives what an earlier stage of the run wrote.
+	artefact func(name string) ([]dataset.Item, map[string][]stored, error)
 }
 
 // opened is an index whose hits are those of the SDK.
@@ -85,6 +87,7 @@ type tool struct {
 type questions struct {
 	*dataset.Dataset
 	resolved map[string][]episode.Gold // by question id; nil where nothing was resolved
+	stored   map[string][]stored       // episodes of artefacts, by question id
 	digest   string
 }
 
@@ -243,12 +246,23 @@ func (r *resources) searched(tools map[string]*experiment.Tool) string {
 	return ""
 }
 
-// openDataset opens a dataset as it is written, golds as they are.
-func (r *resources) openDataset(ctx context.Context, d *experiment.Dataset) (*dataset.Dataset, error) {
+// openDataset opens a dataset as it is written, golds as they are. episodes, if not nil, gets those of the artefacts that
+// it is made of, by question.
+func (r *resources) openDataset(ctx context.Context, d *experiment.Dataset, episodes map[string][]stored) (*dataset.Dataset, error) {
+	if d.Artefact != "" || len(d.Concat) > 0 {
+		items, err := r.items(ctx, d, episodes)
+		if err != nil {
+			return nil, err
+		}
+		var seed *uint64
+		if d.Seed != nil {
+			s := uint64(*d.Seed)
+			seed = &s
+		}
+		return dataset.Of(items, d.Handle, d.Limit, seed)
+	}
 	spec := dataset.Spec{Format: d.Format, Limit: d.Limit, Builtin: d.Builtin}
 	switch {
-	case d.Artefact != "" || len(d.Concat) > 0:
-		return nil, fmt.Errorf("datasets from artefacts or of several datasets: %w", sdk.ErrNotSupported)
 	case d.Builtin != "":
 		spec.MiniHop.Split = d.Split
 		if d.Seed != nil {
@@ -270,13 +284,43 @@ func (r *resources) openDataset(ctx context.Context, d *experiment.Dataset) (*da
 	return dataset.Open(ctx, spec)
 }
 
+// items gives the questions of an artefact or of several datasets.
+func (r *resources) items(ctx context.Context, d *experiment.Dataset, episodes map[string][]stored) ([]dataset.Item, error) {
+	if d.Artefact != "" {
+		items, own, err := r.artefact(d.Artefact)
+		if episodes != nil {
+			for id, list := range own {
+				episodes[id] = append(episodes[id], list...)
+			}
+		}
+		return items, err
+	}
+	var items []dataset.Item
+	for _, inner := range d.Concat {
+		data, err := r.openDataset(ctx, inner, episodes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at(inner.Handle, inner.Range), err)
+		}
+		if data.Endless() {
+			return nil, fmt.Errorf("%s: a stream cannot be part of another dataset; give it a limit", at(inner.Handle, inner.Range))
+		}
+		for _, item := range data.Items(inner.Handle) {
+			if len(inner.Hops) == 0 || slices.Contains(inner.Hops, item.Question.Hops) {
+				items = append(items, item)
+			}
+		}
+	}
+	return items, nil
+}
+
 func (r *resources) openQuestions(ctx context.Context, set resolvedSet) (*questions, error) {
 	d := set.dataset
-	data, err := r.openDataset(ctx, d)
+	episodes := map[string][]stored{}
+	data, err := r.openDataset(ctx, d, episodes)
 	if err != nil {
 		return nil, err
 	}
-	q := &questions{Dataset: data, digest: data.Digest()}
+	q := &questions{Dataset: data, stored: episodes, digest: data.Digest()}
 	if data.Endless() || set.index == "" {
 		return q, nil
 	}

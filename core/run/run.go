@@ -99,7 +99,9 @@ type runner struct {
 	warnings []string
 	started  time.Time
 	evals    map[string]evaluated // by name: the latest
-	stopped  string               // guard that ended the training
+	// weightsOf is the stage that the weights to evaluate come from, -1 for the first ones.
+	weightsOf int
+	stopped   string // guard that ended the training
 }
 
 // Execute carries the run out, from its last checkpoint if an earlier attempt left one, and writes its result.
@@ -169,13 +171,8 @@ func (r *runner) open(ctx context.Context) error {
 		}
 	}
 	for _, s := range r.config.Stages {
-		if s.Train != nil {
-			if _, err := r.resources.questions(ctx, s.Train, r.config.Tools); err != nil {
-				return err
-			}
-		}
-		if s.Experts != nil {
-			if _, err := r.resources.questions(ctx, s.Experts, r.config.Tools); err != nil {
+		for _, d := range append(inputs(s.Train), inputs(s.Experts)...) {
+			if _, err := r.resources.questions(ctx, d, r.config.Tools); err != nil {
 				return err
 			}
 		}
@@ -230,6 +227,7 @@ func (r *runner) readFrom(resources *resources) {
 		}
 		return checkpoint.Digest(dir)
 	}
+	resources.artefact = r.fromArtefact
 	r.resources = resources
 }
 
@@ -395,7 +393,9 @@ func (r *runner) stale(changes []record.Change) []record.Change {
 func (r *runner) matters(name string) bool {
 	used := false
 	for _, s := range r.config.Stages {
-		used = used || s.Train != nil && s.Train.Handle == name || s.Experts != nil && s.Experts.Handle == name
+		for _, d := range append(inputs(s.Train), inputs(s.Experts)...) {
+			used = used || d.Handle == name
+		}
 	}
 	for _, e := range r.config.Evaluations {
 		if e.Dataset.Handle == name && !used {

@@ -159,7 +159,7 @@ func TestEpisodeFiles(t *testing.T) {
 	write := func(a record.Attempt, step int, answer string) {
 		t.Helper()
 		ep := &rollout.Episode{ID: "e", QuestionID: "q", Answer: &answer, Tokens: [][]int32{{1, 2}}, LogProbs: [][]float32{{0, -1.5}}}
-		if _, err := writeEpisodes(a.EpisodesDir(), step, "main", []*rollout.Episode{ep}, map[string]sdk.UsedReward{"e": {Value: 2}}); err != nil {
+		if _, err := writeEpisodes(a.EpisodesDir(), step, "main", []*rollout.Episode{ep}, map[string]sdk.UsedReward{"e": {Value: 2}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,17 +23,18 @@ type stage struct {
 	config *experiment.Stage
 	key    rng.Key
 
-	model     *model           // the policy that is trained, or that a produce stage samples from
-	agent     *rollout.Agent   // the stage's own
-	agents    map[string]asked // by name and tools
-	scorer    *scorer
-	cursor    *cursor
-	experts   *questions // nil for none
-	algorithm sdk.Algorithm
-	host      *algorithmHost
-	plan      sdk.PlanResponse
-	reference bool // the plan asks for a reference policy
-	trainer   *policy.Trainer
+	model       *model           // the policy that is trained, or that a produce stage samples from
+	self        asked            // the stage's own agent
+	agents      map[string]asked // by name and tools
+	scorer      *scorer
+	cursor      *cursor
+	experts     *questions // nil for none
+	annotations annotations
+	algorithm   sdk.Algorithm
+	host        *algorithmHost
+	plan        sdk.PlanResponse
+	reference   bool // the plan asks for a reference policy
+	trainer     *policy.Trainer
 }
 
 // train carries out what is left of the stages.
@@ -62,11 +64,9 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	if s.model, err = r.models.get(ctx, s.role()); err != nil {
 		return nil, err
 	}
-	own, err := s.ask("", nil)
-	if err != nil {
+	if s.self, err = s.ask("", nil); err != nil {
 		return nil, err
 	}
-	s.agent = own.agent
 	data, err := r.resources.questions(ctx, s.config.Train, r.config.Tools)
 	if err != nil {
 		return nil, err
@@ -78,6 +78,14 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 		if s.experts, err = r.resources.questions(ctx, s.config.Experts, r.config.Tools); err != nil {
 			return nil, err
 		}
+		if usesArtefact(s.config.Experts) {
+			if err := s.checkExperts(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if s.annotations, err = r.annotations(s.config.Annotations); err != nil {
+		return nil, err
 	}
 	if err := s.startPlugins(ctx); err != nil {
 		return nil, err
@@ -99,36 +107,46 @@ func (s *stage) role() string { return roleOf(s.config.Policy) }
 // first step and not in the middle of a stage.
 func (r *runner) checkExperts(ctx context.Context) error {
 	for _, c := range r.config.Stages[r.state.Stage:] {
-		if c.Experts == nil {
+		if c.Experts == nil || usesArtefact(c.Experts) {
 			continue
 		}
 		data, err := r.resources.questions(ctx, c.Experts, r.config.Tools)
 		if err != nil {
 			return err
 		}
-		if data.Endless() {
-			continue // made by a script
-		}
 		s := &stage{run: r, config: c, agents: map[string]asked{}, experts: data, cursor: &cursor{data: data}}
-		own, err := s.ask("", nil)
-		if err == nil {
+		if s.self, err = s.ask("", nil); err == nil {
 			s.model, err = r.models.get(ctx, s.role())
+		}
+		if err == nil {
+			err = s.checkExperts(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("stage %q: %w", c.Name, err)
 		}
-		s.agent = own.agent
-		for i := range data.Len() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			q, err := data.At(i)
-			if err != nil {
-				return fmt.Errorf("stage %q: %w", c.Name, err)
-			}
-			if _, _, err := s.expert(drawn{Question: q, index: i}); err != nil {
-				return fmt.Errorf("stage %q: %w", c.Name, err)
-			}
+	}
+	return nil
+}
+
+// checkExperts parses all experts of the stage.
+func (s *stage) checkExperts(ctx context.Context) error {
+	if s.experts.Endless() {
+		return nil // made by a script
+	}
+	for i := range s.experts.Len() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		q, err := s.experts.At(i)
+		if err != nil {
+			return err
+		}
+		// The number counts in the dataset of experts, which need not be what the stage trains on.
+		if found, ok := s.experts.Find(q.ID); ok {
+			i = found
+		}
+		if _, err := s.expertsOf(drawn{Question: q, index: i}); err != nil {
+			return err
 		}
 		train, err := r.resources.questions(ctx, c.Train, r.config.Tools)
 		if err != nil {
@@ -226,6 +244,12 @@ func (s *stage) begin(ctx context.Context) error {
 			return fmt.Errorf("reference policy: %w", err)
 		}
 	}
+	if s.produces() {
+		if err := r.closeTrainers(); err != nil {
+			return err
+		}
+		return s.resumeOrCheckpoint(ctx)
+	}
 	keep := s.config.OptimizerState == "keep" && r.trainer != nil && r.trainedBy == s.role()
 	if !keep {
 		if r.trainer != nil {
@@ -244,7 +268,27 @@ func (s *stage) begin(ctx context.Context) error {
 	if err := s.takeCritic(); err != nil {
 		return fmt.Errorf("critic: %w", err)
 	}
-	if r.resume != nil {
+	return s.resumeOrCheckpoint(ctx)
+}
+
+// produces says whether the stage writes artefacts in place of training.
+func (s *stage) produces() bool { return len(s.config.Produce) > 0 }
+
+// closeTrainers frees what a stage without updates has no use for.
+func (r *runner) closeTrainers() error {
+	var err error
+	if r.trainer != nil {
+		err = r.trainer.Close()
+	}
+	if r.critic != nil {
+		err = errors.Join(err, r.critic.Close())
+	}
+	r.trainer, r.critic = nil, nil
+	return err
+}
+
+func (s *stage) resumeOrCheckpoint(ctx context.Context) error {
+	if s.run.resume != nil {
 		return s.restore(ctx)
 	}
 	// The start of a stage is a checkpoint: the reference of the stage, and where a run goes on that dies in its
@@ -271,6 +315,11 @@ func (s *stage) train(ctx context.Context) error {
 			return fmt.Errorf("step %d: %w", r.state.Step, err)
 		}
 	}
+	if s.produces() {
+		if err := s.finishArtefacts(); err != nil {
+			return err
+		}
+	}
 	r.state.Stage++
 	r.state.Step, r.state.Cursor = 0, 0
 	if r.stopped != "" {
@@ -294,8 +343,11 @@ func (s *stage) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(resp.Artefacts) > 0 {
-		return fmt.Errorf("algorithm %q wrote artefacts: %w", s.config.Algorithm.Label, sdk.ErrNotSupported)
+	if s.produces() && len(resp.Updates) > 0 {
+		return fmt.Errorf("algorithm %q sends updates in a stage that produces artefacts, which trains nothing: %w", s.config.Algorithm.Label, sdk.ErrInvalidRequest)
+	}
+	if err := s.takeArtefacts(st, resp.Artefacts); err != nil {
+		return err
 	}
 	if err := st.checkUsed(resp.UsedRewards); err != nil {
 		return fmt.Errorf("algorithm %q reports %w", s.config.Algorithm.Label, err)
@@ -348,8 +400,10 @@ func (s *stage) after(ctx context.Context, values map[string]float64) error {
 	if err != nil {
 		return err
 	}
-	if err := r.evaluateDue(ctx); err != nil {
-		return err
+	if !s.produces() { // else the weights are those of the stage's start
+		if err := r.evaluateDue(ctx); err != nil {
+			return err
+		}
 	}
 	every := r.config.Checkpoint.Every
 	if every > 0 && r.state.Global%every == 0 || every == 0 && time.Since(r.saved) > mostUnsaved {
@@ -399,7 +453,12 @@ func (s *stage) account(st *step, resp sdk.StepResponse, values map[string]float
 		r.state.Budgets.SampledTokens += int64(fresh)
 		r.state.Budgets.ToolCalls += int64(calls(ep))
 	}
-	digest, err := writeEpisodes(r.attempt.EpisodesDir(), r.state.Global+1, s.config.Name, episodes, resp.UsedRewards)
+	digest, err := writeEpisodes(r.attempt.EpisodesDir(), r.state.Global+1, s.config.Name, episodes, resp.UsedRewards, func(id string) (policy, agent string) {
+		if by := st.made[id]; by.model != s.model {
+			return by.policy, by.agent
+		}
+		return "", st.made[id].agent
+	})
 	if err != nil {
 		return err
 	}

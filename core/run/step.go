@@ -56,11 +56,11 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 	}
 	for _, q := range questions {
 		req.Questions = append(req.Questions, q.Question)
-		expert, ok, err := s.expert(q)
+		experts, err := s.expertsOf(q)
 		if err != nil {
 			return nil, req, err
 		}
-		if ok {
+		for _, expert := range experts {
 			st.episodes[expert.ID] = expert
 			st.made[expert.ID] = s.own()
 			req.Experts = append(req.Experts, lean(expert.Episode))
@@ -78,6 +78,7 @@ func (st *step) draw(n int) ([]drawn, error) {
 	var fresh []drawn
 	for _, q := range list {
 		if _, known := st.questions[q.ID]; !known {
+			q.plain, q.Question = q.Question, st.stage.annotations.add(q.Question)
 			st.questions[q.ID] = q
 			fresh = append(fresh, q)
 		}
@@ -101,7 +102,7 @@ func (s *stage) expert(q drawn) (*rollout.Episode, bool, error) {
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	ep, err := s.model.engine(s.run.tools).Expert("x-"+q.ID, q.Question, s.agent, expert.Text)
+	ep, err := s.model.engine(s.run.tools).Expert("x-"+q.ID, q.Question, s.self.agent, expert.Text)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", expert.Place, err)
 	}
@@ -426,7 +427,9 @@ func (st *step) Rerender(_ context.Context, requests []sdk.RerenderRequest) ([]e
 			made.ID += "." + r.Agent
 		}
 		st.episodes[made.ID] = made
-		st.made[made.ID] = st.stage.own()
+		own := st.stage.own()
+		own.agent, own.key = r.Agent, by.key
+		st.made[made.ID] = own
 		out[i] = lean(made.Episode)
 	}
 	return out, nil

@@ -31,22 +31,20 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 			add(x.Encoder.Range, "%s: only encoders of kind \"hashed\" are supported by this version.", x.Encoder.Handle)
 		}
 	}
-	for _, handle := range sorted(config.Datasets) {
-		if d := config.Datasets[handle]; d.Artefact != "" || len(d.Concat) > 0 {
-			add(d.Range, "%s: datasets from artefacts or of several datasets are not supported by this version; use path.", handle)
-		}
-	}
 	for _, role := range sorted(config.Policies) {
 		if p := config.Policies[role]; p.Endpoint != nil || p.LoRA != nil {
 			add(p.Range, "%s: endpoints and low-rank adapters are not supported by this version; use path, builtin or init.", p.Handle)
 		}
 	}
-	for _, s := range config.Stages {
-		if len(s.Produce) > 0 || len(s.Annotations) > 0 {
-			add(s.Range, "stage.%s: stages that produce or use artefacts are not supported by this version.", s.Name)
+	for i, s := range config.Stages {
+		if s.OptimizerState == "keep" && i > 0 && len(config.Stages[i-1].Produce) > 0 {
+			add(s.Range, "stage.%s: the state of an optimizer is not kept over a stage that produces artefacts; remove optimizer_state, or put the stage that produces elsewhere.", s.Name)
 		}
 	}
 	for _, e := range config.Evaluations {
+		if e.Dataset != nil && usesArtefact(e.Dataset) {
+			add(e.Range, "evaluate.%s: evaluations on artefacts of the run itself are not supported by this version; use a dataset that exists before the run.", e.Name)
+		}
 		if e.AnswerWith != nil {
 			add(e.Range, "evaluate.%s: answers by another policy (answer_with) are not supported by this version.", e.Name)
 		}
