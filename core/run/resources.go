@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/forage-rl/forage/core/dataset"
 	"github.com/forage-rl/forage/core/experiment"

@@ -124,6 +124,9 @@ func (r *runner) checkExperts(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("stage %q: %w", c.Name, err)
 		}
+		if err := r.knownExperts(ctx, c, data); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -141,36 +144,37 @@ func (s *stage) checkExperts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The number counts in the dataset of experts, which need not be what the stage trains on.
-		if found, ok := s.experts.Find(q.ID); ok {
-			i = found
-		}
 		if _, err := s.expertsOf(drawn{Question: q, index: i}); err != nil {
-			return err
-		}
-		train, err := r.resources.questions(ctx, c.Train, r.config.Tools)
-		if err != nil {
-			return err
-		}
-		u, err := unknownExperts(data.Dataset, train.Dataset)
-		if err != nil {
-			return fmt.Errorf("stage %q: %w", c.Name, err)
-		}
-		if u.count == 0 {
-			continue
-		}
-		text := fmt.Sprintf("stage %q: %d of %d experts of %s are of questions that %s does not hold, the first of question %q (%s)",
-			c.Name, u.count, u.of, c.Experts.Handle, c.Train.Handle, u.first, u.place)
-		if u.count == u.of {
-			return fmt.Errorf("%s: no question has an expert; the ids of both must be the same", text)
-		}
-		r.warnings = append(r.warnings, text+"; they are not used")
-		r.log.Warn(text)
-		if err := r.sink.Log(r.state.Global, map[string]float64{"experts/unknown_questions": float64(u.count)}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// knownExperts warns of experts of questions that a stage does not train on, and refuses a dataset of nothing else.
+func (r *runner) knownExperts(ctx context.Context, c *experiment.Stage, data *questions) error {
+	if data.Endless() || usesArtefact(c.Train) {
+		return nil
+	}
+	train, err := r.resources.questions(ctx, c.Train, r.config.Tools)
+	if err != nil {
+		return err
+	}
+	u, err := unknownExperts(data.Dataset, train.Dataset)
+	if err != nil {
+		return fmt.Errorf("stage %q: %w", c.Name, err)
+	}
+	if u.count == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("stage %q: %d of %d experts of %s are of questions that %s does not hold, the first of question %q (%s)",
+		c.Name, u.count, u.of, c.Experts.Handle, c.Train.Handle, u.first, u.place)
+	if u.count == u.of {
+		return fmt.Errorf("%s: no question has an expert; the ids of both must be the same", text)
+	}
+	r.warnings = append(r.warnings, text+"; they are not used")
+	r.log.Warn(text)
+	return r.sink.Log(r.state.Global, map[string]float64{"experts/unknown_questions": float64(u.count)})
 }
 
 // unknown counts experts of questions that are not trained on.

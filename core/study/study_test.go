@@ -29,6 +29,7 @@ var packs string
 // childDir, set in the environment, makes the test program run a study in that folder and tell each step.
 const (
 	childDir      = "FORAGE_TEST_STUDY_DIR"
+	childStudy    = "FORAGE_TEST_STUDY"
 	childAblation = "FORAGE_TEST_STUDY_ABLATION"
 )
 
@@ -74,7 +75,7 @@ type env struct {
 
 func open(ctx context.Context, packs, cache string) (env, error) {
 	catalogue, err := host.Discover(ctx, host.Options{
-		BundleDir: packs, WorkDir: cache, CacheDir: filepath.Join(cache, "schemas"), TrustFile: filepath.Join(cache, "trusted"), Env: map[string]string{},
+		BundleDir: packs, PluginDir: filepath.Join(cache, "third"), WorkDir: cache, CacheDir: filepath.Join(cache, "schemas"), TrustFile: filepath.Join(cache, "trusted"), Env: map[string]string{},
 	})
 	if err != nil {
 		return env{}, err
@@ -119,14 +120,14 @@ func testEnv(t *testing.T) env {
 	return e
 }
 
-// child runs the small study and prints a line per training step.
+// child runs a study and prints a line per training step.
 func child(dir string) error {
 	ctx := context.Background()
 	e, err := open(ctx, os.Getenv("FORAGE_TEST_PACKS"), os.Getenv("FORAGE_TEST_CACHE"))
 	if err != nil {
 		return err
 	}
-	p, err := e.plan(ctx, "testdata/small", os.Getenv(childAblation), nil)
+	p, err := e.plan(ctx, os.Getenv(childStudy), os.Getenv(childAblation), nil)
 	if err != nil {
 		return err
 	}
@@ -143,8 +144,14 @@ func child(dir string) error {
 // killed runs an ablation of the small study in a process of its own and kills it when it has told n steps.
 func killed(t *testing.T, dir, cache, ablation string, n int) {
 	t.Helper()
+	killedIn(t, "testdata/small", dir, cache, ablation, n)
+}
+
+// killedIn is killed for another study.
+func killedIn(t *testing.T, study, dir, cache, ablation string, n int) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+dir, childAblation+"="+ablation, "FORAGE_TEST_PACKS="+packs, "FORAGE_TEST_CACHE="+cache)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childStudy+"="+study, childAblation+"="+ablation, "FORAGE_TEST_PACKS="+packs, "FORAGE_TEST_CACHE="+cache)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -8,12 +8,11 @@ import (
 // TestNotSupported: what the language knows but this version does not do is refused before anything runs.
 func TestNotSupported(t *testing.T) {
 	for name, change := range map[string][2]string{
-		"indexes in a database are not":   {"hnsw {}", "remote \"pgvector\" {}"},
-		"several datasets are not":        {"train    = dataset.train", "train    = dataset.both"},
-		"stage.main: stages that produce": {"steps     = var.steps", "produce   = [\"x\"]\n    steps     = var.steps"},
+		"indexes in a database are not":  {"hnsw {}", "remote \"pgvector\" {}"},
+		"a built-in corpus is generated": {"builtin = \"minihop\"\n", "builtin = \"minihop\"\n  limit   = 3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := world + method + comparison + "dataset \"both\" {\n  concat = [dataset.train, dataset.train]\n}\n"
+			text := world + method + comparison
 			changed := strings.Replace(text, change[0], change[1], 1)
 			if changed == text {
 				t.Fatalf("the study has no %q", change[0])

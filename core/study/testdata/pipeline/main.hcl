@@ -1,0 +1,184 @@
+# Three stages: episodes of a teacher and a table are produced, the policy copies the episodes, then it is trained with
+# the table as annotations of its questions.
+
+variable "wrong" {
+  type        = string
+  default     = "nothing"
+  description = "what the algorithm of the first stage does wrong"
+}
+
+corpus "world" {
+  builtin = "minihop"
+  seed    = seed + 1
+}
+
+encoder "hashed" {
+  kind = "hashed"
+}
+
+index "dense" {
+  corpus  = corpus.world
+  encoder = encoder.hashed
+  unit    = "document"
+  flat {}
+}
+
+tool "search" {
+  retriever "dense" {
+    index = index.dense
+    k     = 2
+  }
+}
+
+dataset "train" {
+  builtin = "minihop"
+  split   = "train"
+  seed    = seed + 1
+}
+
+dataset "test" {
+  builtin = "minihop"
+  split   = "test"
+  seed    = seed + 1
+  limit   = 12
+}
+
+dataset "copied" {
+  artefact = artefact.episodes
+  order    = "given"
+}
+
+policy "never" {
+  builtin = "minihop/never"
+}
+
+policy "habit" {
+  builtin = "minihop/habit"
+  frozen  = true
+}
+
+agent "minihop" {
+  user = "<q> ${question.text} </q>"
+
+  protocol "tags" {
+    think       = { open = "<think>", close = "</think>" }
+    call        = { open = "<search>", close = "</search>" }
+    observation = { open = "<information> ", close = " </information>" }
+    answer      = { open = "<answer>", close = "</answer>" }
+  }
+  observation         = "%{for hit in hits}${hit.text} %{endfor}"
+  limit               = "limit"
+  max_searches        = 4
+  on_budget           = "limit_text"
+  max_response_tokens = 156
+  turn_tokens {
+    first = 14
+  }
+}
+
+agent "brief" {
+  user = "<q> ${question.text} </q>"
+
+  protocol "tags" {
+    think       = { open = "<think>", close = "</think>" }
+    call        = { open = "<search>", close = "</search>" }
+    observation = { open = "<information> ", close = " </information>" }
+    answer      = { open = "<answer>", close = "</answer>" }
+  }
+  observation         = "%{for hit in hits}${hit.text} %{endfor}"
+  limit               = "limit"
+  max_searches        = 3
+  on_budget           = "limit_text"
+  max_response_tokens = 156
+  turn_tokens {
+    first = 14
+  }
+}
+
+agent "hasty" {
+  user = "<q> ${question.text} </q>"
+
+  protocol "tags" {
+    think       = { open = "<think>", close = "</think>" }
+    call        = { open = "<search>", close = "</search>" }
+    observation = { open = "<information> ", close = " </information>" }
+    answer      = { open = "<answer>", close = "</answer>" }
+  }
+  observation         = "%{for hit in hits}${hit.text} %{endfor}"
+  limit               = "limit"
+  max_searches        = 1
+  on_budget           = "limit_text"
+  max_response_tokens = 156
+}
+
+experiment "pipeline" {
+  seeds    = [0]
+  policies = { main = policy.never, teacher = policy.habit }
+  tools    = { search = tool.search }
+  agents   = { hasty = agent.hasty }
+  train    = dataset.train
+  agent    = agent.minihop
+  stages   = ["explore", "imitate", "reinforce"]
+
+  optimizer "adamw" {
+    learning_rate = 3e-4
+  }
+  reward {
+    source "outcome" {
+      reward "f1" {}
+    }
+  }
+
+  stage "explore" {
+    algorithm "pipeline/explore" {
+      agents = [agent.minihop, agent.brief]
+      judge  = policy.habit
+      wrong  = var.wrong
+    }
+    produce   = var.wrong == "train" ? null : ["episodes", "tau"]
+    steps     = 4
+    questions = 3
+  }
+
+  stage "imitate" {
+    train   = dataset.copied
+    experts = artefact.episodes
+    algorithm "sft" {
+      missing_expert = "skip"
+    }
+    steps     = 3
+    questions = 4
+  }
+
+  stage "reinforce" {
+    train       = artefact.tau
+    annotations = [artefact.tau]
+    reward {
+      source "outcome" {
+        reward "pipeline/annotated" {}
+      }
+    }
+    algorithm "search-r1" {
+      group_size = 3
+    }
+    steps     = 2
+    questions = 3
+  }
+
+  checkpoint {
+    every = 1
+  }
+  evaluate "test" {
+    dataset = dataset.test
+    sampling {
+      greedy = true
+    }
+  }
+  evaluate "teacher" {
+    dataset = dataset.test
+    policy  = "teacher"
+    sampling {
+      greedy = true
+    }
+  }
+}
