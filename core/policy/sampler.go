@@ -148,19 +148,37 @@ func (s *Session) generate(ctx context.Context, weights *weightSet, rows []Row, 
 	if err := run.prefillAll(ctx); err != nil {
 		return nil, err
 	}
-	for run.running > 0 {
-		if err := checkContext(ctx); err != nil {
-			return nil, err
-		}
-		advance := run.step
-		if s.p.backend.dearCompile && how != chooseHost {
-			advance = run.loop
-		}
-		if err := advance(); err != nil {
-			return nil, err
+	advance := run.step
+	if s.p.backend.dearCompile && how != chooseHost {
+		advance = run.loop
+	}
+	for block := range run.cache {
+		for run.runs(block) {
+			if err := checkContext(ctx); err != nil {
+				return nil, err
+			}
+			if err := advance(block); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return run.out, nil
+}
+
+// runs says whether a row of the block has not ended.
+func (r *sampling) runs(block int) bool {
+	for i := range r.rows {
+		if _, in := r.lies(i, block); in {
+			return true
+		}
+	}
+	return false
+}
+
+// lies gives the place of a row in a block, if it lies there and has not ended.
+func (r *sampling) lies(row, block int) (at int, in bool) {
+	at = r.slot[row] - block*r.size
+	return at, !r.end[row] && at >= 0 && at < r.size
 }
 
 func (r *sampling) finish(row int, reason StopReason) {
@@ -190,20 +208,21 @@ func (r *sampling) token(row int, token int32, logp float32) {
 	}
 }
 
-// step decodes one token of every running row.
-func (r *sampling) step() error {
-	m, n := r.p.model, len(r.slots)
+// step decodes one token of every running row of a block.
+func (r *sampling) step(block int) error {
+	m, n := r.p.model, r.size
 	tokens, positions, active := make([]int32, n), make([]int32, n), make([]int32, n)
 	for slot := range positions {
 		positions[slot] = int32(r.length)
 	}
-	for i, slot := range r.slot {
-		if r.end[i] {
+	for i := range r.rows {
+		at, in := r.lies(i, block)
+		if !in {
 			continue
 		}
-		next := r.out[i].Tokens[len(r.out[i].Tokens)-1]
-		tokens[slot], positions[slot], active[slot] = next, int32(len(r.slots[slot].tokens)), 1
-		r.slots[slot].tokens = append(r.slots[slot].tokens, next)
+		next, held := r.out[i].Tokens[len(r.out[i].Tokens)-1], &r.slots[r.slot[i]].tokens
+		tokens[at], positions[at], active[at] = next, int32(len(*held)), 1
+		*held = append(*held, next)
 	}
 	g, err := r.p.programs.get(r.p.backend, programKey{kind: "decode", sizes: [6]int{n, r.length, r.how}}, func(g *graph.Graph) []*graph.Node {
 		return m.decode(g, n, r.length, r.how)
@@ -215,38 +234,38 @@ func (r *sampling) step() error {
 	host(args, tokens, n)
 	host(args, positions, n)
 	host(args, active, n)
-	return r.choose(args, g, func(row int) bool { return !r.end[row] })
+	return r.choose(args, g, block, func(int) bool { return true })
 }
 
-// choose appends the uniforms, the temperature and the caches to args, runs the program and records a token of every
-// row that takes one.
-func (r *sampling) choose(args *arguments, g *graph.Graph, takes func(row int) bool) error {
-	n := len(r.slots)
+// choose appends the uniforms, the temperature and the caches of a block to args, runs the program and records a token
+// of every running row of the block that takes one.
+func (r *sampling) choose(args *arguments, g *graph.Graph, block int, takes func(row int) bool) error {
+	n := r.size
 	uniforms := make([]float32, n)
-	for i, slot := range r.slot {
-		if !r.end[i] {
-			uniforms[slot] = r.rows[i].Key.Float32(uint64(len(r.out[i].Tokens)))
+	for i := range r.rows {
+		if at, in := r.lies(i, block); in {
+			uniforms[at] = r.rows[i].Key.Float32(uint64(len(r.out[i].Tokens)))
 		}
 	}
 	hostFloats(args, r.p.model.dtype, uniforms, n)
 	hostScalars(args, r.p.model.dtype, 1/r.params.Temperature)
-	args.donate(r.cache...)
-	r.cache = nil
+	args.donate(r.cache[block]...)
+	r.cache[block] = nil
 	out, err := args.run(g)
 	if err != nil {
 		return err
 	}
 	heads := len(out) - r.p.model.caches()
-	r.cache = out[heads:]
+	r.cache[block] = out[heads:]
 	if r.how == chooseHost {
 		logits, err := downloadFloats(out[0])
 		if err != nil {
 			return err
 		}
 		v := r.p.model.config.VocabSize
-		for i, slot := range r.slot {
-			if !r.end[i] && takes(i) {
-				token, logp := chooseFrom(logits[slot*v:(slot+1)*v], r.params, uniforms[slot])
+		for i := range r.rows {
+			if at, in := r.lies(i, block); in && takes(i) {
+				token, logp := chooseFrom(logits[at*v:(at+1)*v], r.params, uniforms[at])
 				r.token(i, token, logp)
 			}
 		}
@@ -260,9 +279,9 @@ func (r *sampling) choose(args *arguments, g *graph.Graph, takes func(row int) b
 	if err != nil {
 		return err
 	}
-	for i, slot := range r.slot {
-		if !r.end[i] && takes(i) {
-			r.token(i, tokens[slot], logps[slot])
+	for i := range r.rows {
+		if at, in := r.lies(i, block); in && takes(i) {
+			r.token(i, tokens[at], logps[at])
 		}
 	}
 	return finalize(out[:heads]...)

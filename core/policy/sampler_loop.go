@@ -70,23 +70,24 @@ func (m *model) decodeLoop(g *Graph, slots, length, steps, choose int) []*Node {
 	return append([]*Node{out[6], out[7]}, out[fixed:fixed+m.caches()]...)
 }
 
-// loop decodes up to loopTokens tokens of every running row in one call.
-func (r *sampling) loop() error {
-	m, n := r.p.model, len(r.slots)
+// loop decodes up to loopTokens tokens of every running row of a block in one call.
+func (r *sampling) loop(block int) error {
+	m, n := r.p.model, r.size
 	tokens, positions, quota := make([]int32, n), make([]int32, n), make([]int32, n)
 	uniforms := make([]float32, n*loopTokens)
 	for slot := range positions {
 		positions[slot] = int32(r.length)
 	}
-	for i, slot := range r.slot {
-		if r.end[i] {
+	for i := range r.rows {
+		at, in := r.lies(i, block)
+		if !in {
 			continue
 		}
 		out, ask := r.out[i].Tokens, r.rows[i]
-		tokens[slot], positions[slot] = out[len(out)-1], int32(len(r.slots[slot].tokens))
-		quota[slot] = int32(min(loopTokens, ask.MaxNew-len(out), r.maxTokens-len(ask.Tokens)-len(out)))
+		tokens[at], positions[at] = out[len(out)-1], int32(len(r.slots[r.slot[i]].tokens))
+		quota[at] = int32(min(loopTokens, ask.MaxNew-len(out), r.maxTokens-len(ask.Tokens)-len(out)))
 		for j := range loopTokens {
-			uniforms[j*n+slot] = ask.Key.Float32(uint64(len(out) + j))
+			uniforms[j*n+at] = ask.Key.Float32(uint64(len(out) + j))
 		}
 	}
 	key := programKey{kind: "decode loop", sizes: [6]int{n, r.length, r.how}}
@@ -102,13 +103,13 @@ func (r *sampling) loop() error {
 	hostScalars(args, m.dtype, 1/r.params.Temperature)
 	host(args, make([]int32, n*loopTokens), n, loopTokens)
 	hostFloats(args, m.dtype, make([]float32, n*loopTokens), n, loopTokens)
-	args.donate(r.cache...)
-	r.cache = nil
+	args.donate(r.cache[block]...)
+	r.cache[block] = nil
 	out, err := args.run(g)
 	if err != nil {
 		return err
 	}
-	r.cache = out[2:]
+	r.cache[block] = out[2:]
 	chosen, err := tensors.CopyFlatData[int32](out[0])
 	if err != nil {
 		return err
@@ -117,11 +118,10 @@ func (r *sampling) loop() error {
 	if err != nil {
 		return err
 	}
-	for i, slot := range r.slot {
-		if r.end[i] {
-			continue
+	for i := range r.rows {
+		if at, in := r.lies(i, block); in {
+			r.take(i, &r.slots[r.slot[i]], tokens[at], chosen[at*loopTokens:][:quota[at]], logps[at*loopTokens:])
 		}
-		r.take(i, &r.slots[slot], tokens[slot], chosen[slot*loopTokens:][:quota[slot]], logps[slot*loopTokens:])
 	}
 	return finalize(out[:2]...)
 }

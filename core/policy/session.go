@@ -21,7 +21,10 @@ type Session struct {
 	version uint64 // of the weights that the cache was computed with
 	slots   []slotState
 	length  int
-	cache   []*tensors.Tensor // as the model lays them out
+	kept    int // bytes of caches that a block reads at each step, if it has more rows than fewest
+	fewest  int
+	size    int                 // slots per block: block b holds slots b·size to (b+1)·size
+	cache   [][]*tensors.Tensor // the caches of each block, as the model lays them out
 	bySlot  map[int64]int
 	forks   map[int64]fork
 	clock   uint64
@@ -58,7 +61,7 @@ func (p *Policy) NewSession(maxRows, maxTokens int) (*Session, error) {
 		return nil, fmt.Errorf("new session: %d tokens, but the model was made for %d: lower the maximum", maxTokens, most)
 	}
 	return &Session{p: p, maxRows: maxRows, maxTokens: maxTokens, bySlot: map[int64]int{}, forks: map[int64]fork{},
-		parked: map[int64]*parkedRow{}, mostParked: mostParked}, nil
+		parked: map[int64]*parkedRow{}, mostParked: mostParked, kept: 8 << 20, fewest: 32}, nil
 }
 
 // Fork says that row to will begin with the first length tokens of row from, so that they can be copied instead of
@@ -98,14 +101,16 @@ func (s *Session) Close() error {
 // drop forgets everything that was computed.
 func (s *Session) drop() error {
 	cache := s.cache
-	s.cache, s.slots, s.length = nil, nil, 0
+	s.cache, s.slots, s.length, s.size = nil, nil, 0, 0
 	clear(s.bySlot)
 	clear(s.parked)
 	s.parkedOrder, s.parkedBytes = nil, 0
 	var live []*tensors.Tensor
-	for _, t := range cache {
-		if t.Ok() {
-			live = append(live, t)
+	for _, block := range cache {
+		for _, t := range block {
+			if t.Ok() {
+				live = append(live, t)
+			}
 		}
 	}
 	return finalize(live...)
@@ -153,6 +158,8 @@ func (r *sampling) place() error {
 	if need > length {
 		length = r.cacheLength(need, count)
 	}
+	size := r.blockSize(count, length)
+	count = roundUp(count, size, false)
 
 	places := make([]placement, 0, len(stay)+len(asked))
 	for _, slot := range stay {
@@ -175,7 +182,7 @@ func (r *sampling) place() error {
 		delete(r.forks, row.ID)
 		places = append(places, p)
 	}
-	return r.arrange(places, count, length)
+	return r.arrange(places, count, length, size)
 }
 
 // placement is the place of one row in a new arrangement of the slots.
@@ -189,8 +196,9 @@ type placement struct {
 	last   uint64
 }
 
-// arrange puts rows into count slots of the given length, moving the caches only if something does move.
-func (r *sampling) arrange(places []placement, count, length int) error {
+// arrange puts rows into count slots of the given length, size of them to a block, moving the caches only if something
+// does move.
+func (r *sampling) arrange(places []placement, count, length, size int) error {
 	slots, source, keep := make([]slotState, count), make([]int32, count), make([]int32, count)
 	taken := make([]bool, count)
 	revived := map[int]placement{}
@@ -230,7 +238,7 @@ func (r *sampling) arrange(places []placement, count, length int) error {
 			source[slot], keep[slot] = int32(slot), int32(len(slots[slot].tokens))
 		}
 	}
-	if err := r.move(slots, source, keep, length); err != nil {
+	if err := r.move(slots, source, keep, length, size); err != nil {
 		return err
 	}
 	if len(revived) > 0 {
@@ -324,7 +332,7 @@ func (r *sampling) prefillShared(ctx context.Context) error {
 		slots[slot].tokens = append([]int32(nil), r.rows[row].Tokens[:len(r.rows[row].Tokens)-1]...)
 		source[slot], keep[slot] = int32(r.slot[leader]), int32(len(slots[slot].tokens))
 	}
-	return r.move(slots, source, keep, r.length)
+	return r.move(slots, source, keep, r.length, r.size)
 }
 
 func tokenKey(tokens []int32) string {
@@ -355,7 +363,24 @@ func (r *sampling) nextWave(upTo func(row int) int) []piece {
 
 // prefillWave runs the pieces through the network; rows whose last token is among them get their first new token.
 func (r *sampling) prefillWave(wave []piece) error {
-	m, slots := r.p.model, len(r.slots)
+	blocks := make([][]piece, len(r.cache))
+	for _, p := range wave {
+		b := r.slot[p.row] / r.size
+		blocks[b] = append(blocks[b], p)
+	}
+	for b, wave := range blocks {
+		if len(wave) > 0 {
+			if err := r.prefillBlock(b, wave); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prefillBlock is prefillWave for the pieces of rows in one block.
+func (r *sampling) prefillBlock(block int, wave []piece) error {
+	m, slots := r.p.model, r.size
 	total, width := 0, 0
 	for _, p := range wave {
 		total += p.to - p.from
@@ -375,7 +400,7 @@ func (r *sampling) prefillWave(wave []piece) error {
 	complete := map[int]bool{}
 	fresh := 1
 	for _, p := range wave {
-		slot, row := r.slot[p.row], r.rows[p.row]
+		slot, row := r.slot[p.row]-block*r.size, r.rows[p.row]
 		starts[slot], counts[slot] = int32(p.from), int32(p.to-p.from)
 		if p.from > 0 {
 			fresh = 0
@@ -388,7 +413,7 @@ func (r *sampling) prefillWave(wave []piece) error {
 		}
 		last[slot] = int32(at - 1)
 		complete[p.row] = p.to == len(row.Tokens)
-		st := &r.slots[slot]
+		st := &r.slots[r.slot[p.row]]
 		st.tokens = append(st.tokens, row.Tokens[p.from:p.to]...)
 	}
 	key := programKey{kind: "prefill", sizes: [6]int{slots, r.length, n, width, r.how, fresh}}
@@ -406,7 +431,7 @@ func (r *sampling) prefillWave(wave []piece) error {
 	host(args, starts, slots)
 	host(args, counts, slots)
 	host(args, last, slots)
-	return r.choose(args, g, func(row int) bool { return complete[row] })
+	return r.choose(args, g, block, func(row int) bool { return complete[row] })
 }
 
 // cacheLength chooses the length of the caches: the session's maximum where that is small, because growing costs a
@@ -420,6 +445,20 @@ func (s *Session) cacheLength(need, slots int) int {
 	}
 	// A quarter more, so that the next turn does not outgrow it at once.
 	return min(roundUp(need+need/4, 8, s.p.backend.dearCompile), full)
+}
+
+// blockSize chooses how many of the slots a program runs at a time. A step reads all that its rows hold in the caches:
+// where that exceeds what the processor's own caches keep from one step to the next, blocks of rows that run one after
+// the other to their end are faster than all rows in step. Blocks of fewer rows than fewest are not: then the weights cost more.
+func (s *Session) blockSize(slots, length int) int {
+	m, c := s.p.model, s.p.model.config
+	row := c.Layers * 2 * c.KVHeads * c.HeadDim * (length + 1) * m.dtype.Size()
+	if !s.p.backend.hostMemory || slots <= s.fewest || s.fewest*row > s.kept+s.kept/2 {
+		return slots
+	}
+	most := max(s.fewest, s.kept/row/4*4)
+	blocks := (slots + most - 1) / most
+	return roundUp((slots+blocks-1)/blocks, 4, false)
 }
 
 // slotCount rounds a number of rows up. The Go backend has a slow kernel for products of fewer than slowProduct

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,10 +10,10 @@ import (
 )
 
 // move makes the caches fit an arrangement: slot i holds the first keep[i] tokens of the old slot source[i].
-func (s *Session) move(slots []slotState, source, keep []int32, length int) error {
-	old, oldLength := s.slots, s.length
-	s.slots, s.length = slots, length
-	same := s.cache != nil && len(slots) == len(old) && length == oldLength
+func (s *Session) move(slots []slotState, source, keep []int32, length, size int) error {
+	old, oldLength, oldSize := s.slots, s.length, s.size
+	s.slots, s.length, s.size = slots, length, size
+	same := s.cache != nil && len(slots) == len(old) && length == oldLength && size == oldSize
 	stay, still := same, same
 	for i := 0; stay && i < len(slots); i++ {
 		stay = keep[i] == 0 || int(source[i]) == i
@@ -22,13 +23,16 @@ func (s *Session) move(slots []slotState, source, keep []int32, length int) erro
 	case still:
 		return nil
 	case stay && s.p.backend.hostMemory:
-		for _, t := range s.cache {
-			if err := onHost(t, func(flat hostArray) {
-				for i := range slots {
-					flat.clear(i, int(keep[i]), len(old[i].tokens))
+		for b, block := range s.cache {
+			for _, t := range block {
+				if err := onHost(t, func(flat hostArray) {
+					for at := range size {
+						i := b*size + at
+						flat.clear(at, int(keep[i]), len(old[i].tokens))
+					}
+				}); err != nil {
+					return err
 				}
-			}); err != nil {
-				return err
 			}
 		}
 		return nil
@@ -38,51 +42,70 @@ func (s *Session) move(slots []slotState, source, keep []int32, length int) erro
 		return s.moveInGraph(len(old), oldLength, source, keep)
 	}
 	// One tensor after the other, so that the old caches and the new ones need not have room together.
-	for k, was := range s.cache {
-		t, err := s.newCache()
-		if err != nil {
-			return err
-		}
-		s.cache[k] = t
-		err = onHost(was, func(from hostArray) {
-			if err := onHost(t, func(to hostArray) {
-				for i := range slots {
-					to.copy(i, from, int(source[i]), int(keep[i]))
-				}
-			}); err != nil {
-				panic(err) // the tensor was made a moment ago
+	moved := make([][]*tensors.Tensor, len(slots)/size)
+	for k := range s.p.model.caches() {
+		for b := range moved {
+			t, err := s.newCache()
+			if err != nil {
+				return err
 			}
-		})
-		if err != nil {
-			return err
+			moved[b] = append(moved[b], t)
+			for at := range size {
+				i := b*size + at
+				if keep[i] == 0 {
+					continue
+				}
+				was := s.cache[int(source[i])/oldSize][k]
+				if err := copyTokens(t, at, was, int(source[i])%oldSize, int(keep[i])); err != nil {
+					return err
+				}
+			}
 		}
-		if err := finalize(was); err != nil {
-			return err
+		for _, block := range s.cache {
+			if err := finalize(block[k]); err != nil {
+				return err
+			}
 		}
 	}
+	s.cache = moved
 	return nil
+}
+
+// copyTokens copies what one slot of a cache tensor holds of its first tokens to a slot of another.
+func copyTokens(to *tensors.Tensor, slot int, from *tensors.Tensor, source, tokens int) error {
+	var inner error
+	err := onHost(from, func(old hostArray) {
+		inner = onHost(to, func(flat hostArray) { flat.copy(slot, old, source, tokens) })
+	})
+	return errors.Join(err, inner)
 }
 
 // emptyCache replaces the caches by new ones that hold nothing.
 func (s *Session) emptyCache() error {
 	old := s.cache
 	s.cache = nil
-	if err := finalize(old...); err != nil {
-		return err
-	}
-	for range s.p.model.caches() {
-		t, err := s.newCache()
-		if err != nil {
+	for _, block := range old {
+		if err := finalize(block...); err != nil {
 			return err
 		}
-		s.cache = append(s.cache, t)
+	}
+	for range len(s.slots) / s.size {
+		var block []*tensors.Tensor
+		for range s.p.model.caches() {
+			t, err := s.newCache()
+			if err != nil {
+				return err
+			}
+			block = append(block, t)
+		}
+		s.cache = append(s.cache, block)
 	}
 	return nil
 }
 
-// newCache makes one empty tensor of the caches.
+// newCache makes one empty tensor of the caches of a block.
 func (s *Session) newCache() (*tensors.Tensor, error) {
-	shape := s.p.model.cacheShape(len(s.slots), s.length)
+	shape := s.p.model.cacheShape(s.size, s.length)
 	t, err := tensors.FromShapeForBackend(s.p.backend.engine, 0, shape)
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of %s: %w", shape, err)
@@ -90,7 +113,7 @@ func (s *Session) newCache() (*tensors.Tensor, error) {
 	return t, nil
 }
 
-// moveInGraph is for backends whose memory the host cannot reach.
+// moveInGraph is for backends whose memory the host cannot reach, where all slots are one block.
 func (s *Session) moveInGraph(oldSlots, oldLength int, source, keep []int32) error {
 	m, n := s.p.model, len(s.slots)
 	key := programKey{kind: "regroup", sizes: [6]int{oldSlots, oldLength, n, s.length}}
@@ -103,8 +126,8 @@ func (s *Session) moveInGraph(oldSlots, oldLength int, source, keep []int32) err
 	args := s.p.backend.arguments(g.NumParameters())
 	host(args, source, n)
 	host(args, keep, n)
-	was := s.cache
-	if s.cache, err = args.keep(was...).run(g); err != nil {
+	was := s.cache[0]
+	if s.cache[0], err = args.keep(was...).run(g); err != nil {
 		return err
 	}
 	return finalize(was...)

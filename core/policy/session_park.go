@@ -34,15 +34,16 @@ func (s *Session) Park(id int64, length int) error {
 
 func (s *Session) park(id int64, slot, length int) error {
 	row := &parkedRow{tokens: slices.Clone(s.slots[slot].tokens[:length])}
-	for _, t := range s.cache {
+	block, at := s.cache[slot/s.size], slot%s.size
+	for _, t := range block {
 		dims := t.Shape().Dimensions
 		row.bytes += dims[1] * length * dims[3] * t.DType().Size()
 	}
 	if row.bytes > s.mostParked || length == 0 {
 		return nil
 	}
-	for _, t := range s.cache {
-		if err := onHost(t, func(flat hostArray) { row.caches = append(row.caches, flat.take(slot, length)) }); err != nil {
+	for _, t := range block {
+		if err := onHost(t, func(flat hostArray) { row.caches = append(row.caches, flat.take(at, length)) }); err != nil {
 			return err
 		}
 	}
@@ -92,13 +93,13 @@ func (s *Session) source(from int64) (slot int, row *parkedRow, tokens []int32) 
 
 // revive writes the first tokens of parked rows into empty slots.
 func (s *Session) revive(places map[int]placement) error {
-	for k, t := range s.cache {
-		if err := onHost(t, func(flat hostArray) {
-			for slot, p := range places {
-				flat.put(slot, p.parked.caches[k], len(p.parked.tokens), len(p.tokens))
+	for slot, p := range places {
+		for k, t := range s.cache[slot/s.size] {
+			if err := onHost(t, func(flat hostArray) {
+				flat.put(slot%s.size, p.parked.caches[k], len(p.parked.tokens), len(p.tokens))
+			}); err != nil {
+				return err
 			}
-		}); err != nil {
-			return err
 		}
 	}
 	return nil
