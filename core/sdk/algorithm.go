@@ -67,7 +67,8 @@ type StepRequest struct {
 	Questions []episode.Question
 	// Seed is the step's own, from the seed of the run; see [StepRequest.Rand].
 	Seed uint64
-	// Experts holds expert episodes of those questions that have one, without texts.
+	// Experts holds the expert episodes of the questions, without texts: none, one or several of each. What an earlier
+	// stage wrote as an artefact has the rewards of that stage; what another agent asked for is of origin rerendered.
 	Experts []episode.Episode
 }
 
@@ -97,9 +98,11 @@ type UsedReward struct {
 	Turns []float64
 }
 
-// Artefact is what a produce stage writes for later stages.
+// Artefact is what a step of a produce stage adds to an artefact that the stage declares: episodes or values by
+// question, always the same of the two.
 type Artefact struct {
-	Name       string
+	Name string
+	// EpisodeIDs are episodes of the step, each once. Those and their questions are kept with tokens, texts and rewards.
 	EpisodeIDs []string
 	// ByQuestion holds values per question id, merged into Question.Metadata of the stages that name the artefact as
 	// annotations. Values are of JSON types.
