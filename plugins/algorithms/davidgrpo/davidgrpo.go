@@ -55,7 +55,11 @@ func (a algorithm) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanRespons
 
 func (a algorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepResponse, error) {
 	c := a.config
-	groups, err := grpo.Sample(ctx, a.host, req.Questions, c.GroupSize)
+	sample := grpo.Sample
+	if c.Phase != seedPhase && c.Continuation.Enabled {
+		sample = grpo.SampleToBranch
+	}
+	groups, err := sample(ctx, a.host, req.Questions, c.GroupSize)
 	if err != nil {
 		return sdk.StepResponse{}, err
 	}

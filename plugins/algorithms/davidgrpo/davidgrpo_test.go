@@ -103,6 +103,11 @@ func TestMainStep(t *testing.T) {
 	out := step(t, host, map[string]any{"group_size": 3}, sdk.StepRequest{Questions: []episode.Question{
 		question("p", "a", "b"), question("q", "a"), question("r", "a"), question("s"),
 	}})
+	for i, r := range host.requests {
+		if r.Keep != (i < 4) {
+			t.Errorf("request %s: keep is %v", r.RequestID, r.Keep)
+		}
+	}
 	if len(host.requests) != 6 {
 		t.Fatalf("requests %+v", host.requests)
 	}

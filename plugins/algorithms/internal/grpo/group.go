@@ -27,18 +27,29 @@ func Sample(ctx context.Context, host sdk.Host, questions []episode.Question, n 
 	return SampleMore(ctx, host, questions, n, 0)
 }
 
+// SampleToBranch is [Sample] of episodes that later requests of the step branch from.
+func SampleToBranch(ctx context.Context, host sdk.Host, questions []episode.Question, n int) ([]Group, error) {
+	return sample(ctx, host, questions, sdk.RolloutRequest{N: n, Keep: true}, 0)
+}
+
 // SampleMore is [Sample] after first groups of the same step, whose names it does not use again.
 func SampleMore(ctx context.Context, host sdk.Host, questions []episode.Question, n, first int) ([]Group, error) {
+	return sample(ctx, host, questions, sdk.RolloutRequest{N: n}, first)
+}
+
+// sample makes the request for each question, named after first others.
+func sample(ctx context.Context, host sdk.Host, questions []episode.Question, request sdk.RolloutRequest, first int) ([]Group, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
 	var requests []sdk.RolloutRequest
 	for i, q := range questions {
-		requests = append(requests, sdk.RolloutRequest{RequestID: fmt.Sprintf("group-%d", first+i), QuestionID: q.ID, N: n})
+		request.RequestID, request.QuestionID = fmt.Sprintf("group-%d", first+i), q.ID
+		requests = append(requests, request)
 	}
 	answers, err := Rollout(ctx, host, requests)
 	if err != nil {
-		return nil, fmt.Errorf("sample %d episodes of %d questions: %w", n, len(questions), err)
+		return nil, fmt.Errorf("sample %d episodes of %d questions: %w", request.N, len(questions), err)
 	}
 	groups := make([]Group, len(questions))
 	for i, q := range questions {
