@@ -23,6 +23,8 @@ var studies = map[string]map[string]string{
 	"minihop":  nil,
 	"hotpotqa": {"data": "absent", "model": "absent"},
 
+	"minihop-methods": nil,
+
 	"papers/search_r1":          papers,
 	"papers/search_r1/minihop":  nil,
 	"papers/tree_grpo":          papers,
