@@ -27,6 +27,7 @@ func TestPipelineResumes(t *testing.T) {
 	}
 	killedIn(t, pipeline, broken, e.cache, "pipeline", 2)
 	killedIn(t, pipeline, broken, e.cache, "pipeline", 1)
+	killedIn(t, pipeline, broken, e.cache, "pipeline", 6)
 	if summary, err := Execute(t.Context(), e.options(p, broken)); err != nil || summary.Done != 1 {
 		t.Fatalf("%v, %+v", err, summary)
 	}
@@ -42,7 +43,7 @@ func TestPipelineResumes(t *testing.T) {
 	if len(a.Artefacts) != 2 || a.Artefacts[0].Kind != "episodes" || a.Artefacts[1].Kind != "table" || a.Artefacts[1].Items != 12 {
 		t.Fatalf("artefacts %+v", a.Artefacts)
 	}
-	if b.Attempts < 3 || b.Artefacts[0].Attempt != b.Attempts || b.ResumedInexact {
+	if b.Attempts != 4 || b.Artefacts[0].Attempt != 3 || b.ResumedInexact {
 		t.Errorf("%d attempts, inexact %v, artefacts %+v: the test killed nothing", b.Attempts, b.ResumedInexact, b.Artefacts)
 	}
 	for i := range a.Artefacts {
@@ -56,15 +57,22 @@ func TestPipelineResumes(t *testing.T) {
 	if a.EpisodesDigest != b.EpisodesDigest {
 		t.Error("episodes differ after resuming")
 	}
-	if a.Checkpoint.Digest != b.Checkpoint.Digest {
+	if a.Checkpoint.Digest != b.Checkpoint.Digest || a.Checkpoint.Policies["student"] != b.Checkpoint.Policies["student"] {
 		t.Error("weights differ after resuming")
 	}
 	metrics := map[string]record.Values{}
 	for _, e := range a.Evaluations {
 		metrics[e.Name] = e.Metrics
 	}
-	if metrics["teacher"]["em"] <= metrics["test"]["em"] || a.Checkpoint.Policies["teacher"] == "" {
+	if metrics["teacher"]["em"] <= metrics["test"]["em"] {
 		t.Errorf("the teacher is evaluated as itself: %v", metrics)
+	}
+	three := map[string]bool{a.Checkpoint.Digest: true}
+	for _, role := range []string{"student", "teacher"} {
+		three[a.Checkpoint.Weights(role)] = true
+	}
+	if len(three) != 3 || three[""] {
+		t.Errorf("main, student and teacher end with weights of their own: %v", three)
 	}
 	lines, err := record.ReadMetrics(one)
 	if err != nil {

@@ -53,6 +53,11 @@ type judge struct {
 	Labels map[string]string `forage:"labels,optional" doc:"Names of outcomes."`
 }
 
+type explore struct {
+	Agents []schema.Ref `forage:"agents" type:"agent" doc:"Agents to ask by."`
+	Writer schema.Ref   `forage:"writer" type:"agent" doc:"The agent that answers."`
+}
+
 type none struct{}
 
 // Source implements [experiment.SchemaSource].
@@ -80,6 +85,7 @@ func plugins() map[kindName]schema.Schema {
 		{sdk.KindAlgorithm, "david-grpo"}:     must(schema.Of[david]()),
 		{sdk.KindAlgorithm, "tree-grpo"}:      must(schema.Of[tree]()),
 		{sdk.KindAlgorithm, "sft"}:            must(schema.Of[none]()),
+		{sdk.KindAlgorithm, "explore"}:        must(schema.Of[explore]()),
 		{sdk.KindRetriever, "dense"}:          must(schema.Of[dense]()),
 		{sdk.KindReward, "search-r1"}:         must(schema.Of[searchR1]()),
 		{sdk.KindReward, "exact-match"}:       must(schema.Of[none]()),

@@ -33,6 +33,34 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestReferences: lists of references are described, checked and decoded element by element.
+func TestReferences(t *testing.T) {
+	type config struct {
+		Agents []Ref `forage:"agents" type:"agent" doc:"Agents."`
+	}
+	s, err := Of[config]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Attributes[0]; a.Type != AgentRefs || a.Type.Element() != AgentRef || !a.Required {
+		t.Errorf("got %+v", a)
+	}
+	var c config
+	ds := Decode(map[string]any{"agents": []any{map[string]any{"handle": "agent.a", "digest": "x"}, Ref{Handle: "agent.b"}}}, &c)
+	if ds.HasErrors() || len(c.Agents) != 2 || c.Agents[0] != (Ref{"agent.a", "x"}) || c.Agents[1].Handle != "agent.b" {
+		t.Errorf("got %+v, %v", c, ds)
+	}
+	if err := Decode(map[string]any{"agents": []any{"agent.a"}}, &c).Err(); err == nil || !strings.Contains(err.Error(), "element 0") {
+		t.Errorf("a text in place of a reference: %v", err)
+	}
+	type wrong struct {
+		Agents []Ref `forage:"agents" type:"string" doc:"Agents."`
+	}
+	if _, err := Of[wrong](); err == nil || !strings.Contains(err.Error(), "references need") {
+		t.Errorf("references without a kind: %v", err)
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		values map[string]any

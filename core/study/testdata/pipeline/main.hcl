@@ -1,5 +1,5 @@
-# Three stages: episodes of a teacher and a table are produced, the policy copies the episodes, then it is trained with
-# the table as annotations of its questions.
+# Episodes of a teacher and a table are produced, main and a student copy the episodes, then main is trained with the
+# table as annotations of its questions.
 
 variable "wrong" {
   type        = string
@@ -46,6 +46,12 @@ dataset "test" {
 dataset "copied" {
   artefact = artefact.episodes
   order    = "given"
+}
+
+dataset "part" {
+  concat = [dataset.copied]
+  limit  = 6
+  seed   = 1
 }
 
 policy "never" {
@@ -113,12 +119,12 @@ agent "hasty" {
 
 experiment "pipeline" {
   seeds    = [0]
-  policies = { main = policy.never, teacher = policy.habit }
+  policies = { main = policy.never, student = policy.never, teacher = policy.habit }
   tools    = { search = tool.search }
   agents   = { hasty = agent.hasty }
   train    = dataset.train
   agent    = agent.minihop
-  stages   = ["explore", "imitate", "reinforce"]
+  stages   = ["explore", "imitate", "tutor", "reinforce"]
 
   optimizer "adamw" {
     learning_rate = 3e-4
@@ -150,6 +156,17 @@ experiment "pipeline" {
     questions = 4
   }
 
+  stage "tutor" {
+    policy  = "student"
+    train   = dataset.part
+    experts = artefact.episodes
+    algorithm "sft" {
+      missing_expert = "skip"
+    }
+    steps     = 2
+    questions = 4
+  }
+
   stage "reinforce" {
     train       = artefact.tau
     annotations = [artefact.tau]
@@ -170,6 +187,13 @@ experiment "pipeline" {
   }
   evaluate "test" {
     dataset = dataset.test
+    sampling {
+      greedy = true
+    }
+  }
+  evaluate "student" {
+    dataset = dataset.test
+    policy  = "student"
     sampling {
       greedy = true
     }
