@@ -190,6 +190,11 @@ func (c *resolver) index(ref *blockRef) *Index {
 		v.Encoder = c.encoder(encoder)
 	}
 	v.Unit = r.choice("unit", "paragraph", "document", "paragraph", "sentence")
+	if titles := r.bool("index_title", true); v.Unit == "sentence" {
+		v.SentenceTitles = titles
+	} else if r.has("index_title") {
+		c.errorf(r.at("index_title"), "Conflicting attributes", "index_title is for unit = \"sentence\"; documents and paragraphs are always indexed with their titles.")
+	}
 	c.indexKind(r, v)
 	r.done()
 	if v.BM25 != nil && r.has("encoder") {

@@ -201,15 +201,17 @@ type Encoder struct {
 
 // Index makes a corpus searchable: exactly one of HNSW, BM25, Flat and Remote.
 type Index struct {
-	Handle  string    `json:"-"`
-	Corpus  *Corpus   `json:"corpus"`
-	Encoder *Encoder  `json:"encoder,omitempty"` // nil for BM25
-	Unit    string    `json:"unit"`              // document, paragraph or sentence
-	HNSW    *HNSW     `json:"hnsw,omitempty"`
-	BM25    *BM25     `json:"bm25,omitempty"`
-	Flat    *Flat     `json:"flat,omitempty"`
-	Remote  *Remote   `json:"remote,omitempty"`
-	Range   hcl.Range `json:"-"`
+	Handle  string   `json:"-"`
+	Corpus  *Corpus  `json:"corpus"`
+	Encoder *Encoder `json:"encoder,omitempty"` // nil for BM25
+	Unit    string   `json:"unit"`              // document, paragraph or sentence
+	// SentenceTitles indexes sentences together with their documents' titles.
+	SentenceTitles bool      `json:"index_title,omitempty"`
+	HNSW           *HNSW     `json:"hnsw,omitempty"`
+	BM25           *BM25     `json:"bm25,omitempty"`
+	Flat           *Flat     `json:"flat,omitempty"`
+	Remote         *Remote   `json:"remote,omitempty"`
+	Range          hcl.Range `json:"-"`
 }
 
 // HNSW are the parameters of a graph index.

@@ -201,6 +201,9 @@ func (w *writer) index(x *Index) {
 		w.attr("encoder", w.ref(x.Encoder.Handle))
 	}
 	w.text("unit", x.Unit)
+	if x.Unit == "sentence" {
+		w.bool("index_title", x.SentenceTitles)
+	}
 	switch {
 	case x.HNSW != nil:
 		w.open("hnsw")

@@ -184,7 +184,7 @@ func (r *resources) openIndex(ctx context.Context, x *experiment.Index) (*retrie
 	if err != nil {
 		return nil, err
 	}
-	spec := retrieval.Spec{Corpus: docs, Unit: corpus.Level(x.Unit)}
+	spec := retrieval.Spec{Corpus: docs, Unit: corpus.Level(x.Unit), SentenceTitles: x.SentenceTitles}
 	builtin := x.Corpus.Builtin == "minihop"
 	if x.BM25 != nil {
 		spec.BM25 = &index.BM25Params{K1: x.BM25.K1, B: x.BM25.B, NoLength: x.BM25.B == 0}

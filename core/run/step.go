@@ -12,6 +12,7 @@ import (
 	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/policy/checkpoint"
+	"github.com/forage-rl/forage/core/retrieval/corpus"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -494,17 +495,31 @@ func (t tools) Documents(_ context.Context, handle string, ids []string) ([]epis
 	}
 	hits := make([]episode.Hit, len(ids))
 	for i, id := range ids {
-		if doc, ok := c.Document(id); ok {
-			hits[i] = episode.Hit{DocumentID: id, Title: doc.Title, Text: doc.Text()}
-			continue
-		}
-		title, p, ok := c.Paragraph(id)
+		unit, ok := findUnit(c, id)
 		if !ok {
 			return nil, fmt.Errorf("corpus %q has no unit %q: %w", handle, id, sdk.ErrInvalidRequest)
 		}
-		hits[i] = episode.Hit{ParagraphID: id, Title: title, Text: p.Text}
+		hits[i] = episode.Hit{
+			DocumentID: unit.DocumentID, ParagraphID: unit.ParagraphID, SentenceID: unit.SentenceID, Title: unit.Title, Text: unit.Text,
+		}
 	}
 	return hits, nil
+}
+
+// findUnit finds the document, paragraph or sentence of an id.
+func findUnit(c *corpus.Corpus, id string) (corpus.Unit, bool) {
+	for _, level := range []corpus.Level{corpus.DocumentLevel, corpus.ParagraphLevel, corpus.SentenceLevel} {
+		units, err := c.Unit(level)
+		if err != nil {
+			continue // the levels above are those that there are
+		}
+		if start, end, ok := units.Resolve(id); ok && end == start+1 {
+			if unit := units.At(start); unit.ID == id {
+				return unit, true
+			}
+		}
+	}
+	return corpus.Unit{}, false
 }
 
 // Encode implements [sdk.Host].

@@ -34,7 +34,7 @@ type Pack struct {
 
 // Plugin is what all kinds have in common.
 type Plugin struct {
-	Name        string // the label in HCL: [a-z][a-z0-9-]*
+	Name        string // the label in HCL: [a-z][a-z0-9_-]*
 	Description string // one sentence
 	Source      string // the paper or project it follows, if any
 	Schema      schema.Schema

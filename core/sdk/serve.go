@@ -201,7 +201,7 @@ func (p Pack) plugins(yield func(Kind, Plugin) bool) {
 
 var (
 	packName   = regexp.MustCompile(`^forage-[a-z][a-z0-9-]*$`)
-	pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	version    = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 )
 

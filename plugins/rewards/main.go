@@ -10,6 +10,7 @@ import (
 	"github.com/forage-rl/forage/plugins/rewards/evidencecoverage"
 	"github.com/forage-rl/forage/plugins/rewards/f1"
 	"github.com/forage-rl/forage/plugins/rewards/frugalrag"
+	"github.com/forage-rl/forage/plugins/rewards/grasp"
 	"github.com/forage-rl/forage/plugins/rewards/searchr1format"
 	"github.com/forage-rl/forage/plugins/rewards/stepsearch"
 )
@@ -26,6 +27,7 @@ func pack() sdk.Pack {
 			davidgates.Plugin(), evidencecoverage.Plugin(), davidoutcome.Plugin(),
 			stepsearch.AnswerPlugin(), stepsearch.KeysPlugin(), stepsearch.StepsPlugin(),
 			frugalrag.Plugin(),
+			grasp.Plugin(),
 		},
 	}
 }

@@ -166,7 +166,7 @@ func TestConfigurationErrors(t *testing.T) {
 	}
 }
 
-var pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 func TestPackDescribesItself(t *testing.T) {
 	for _, p := range pack().Rewards {

@@ -24,7 +24,7 @@ import (
 // patience is how long a call with a cancelled context may take to come back.
 const patience = 30 * time.Second
 
-var nameRule = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var nameRule = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // testPlugin checks what all kinds have in common. values is a valid configuration.
 func testPlugin(t *testing.T, pack sdk.Pack, kind sdk.Kind, p sdk.Plugin, values map[string]any) {

@@ -5,6 +5,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,10 +24,16 @@ type Index struct {
 	K           int    // hits per call
 	ExcludeSeen bool   // leave out what earlier calls of the episode returned
 	Description string // of the tool
+	Name        string // of the tool; "" means search
+	Level       string // what hits must be: sentence or paragraph; "" means whatever the index finds
 }
 
 // Tool implements [sdk.Retriever].
-func (x Index) Tool(context.Context) (sdk.Tool, error) { return Tool(x.Description), nil }
+func (x Index) Tool(context.Context) (sdk.Tool, error) {
+	tool := Tool(x.Description)
+	tool.Name = cmp.Or(x.Name, tool.Name)
+	return tool, nil
+}
 
 // Call implements [sdk.Retriever].
 func (x Index) Call(ctx context.Context, req sdk.CallRequest) (sdk.CallResponse, error) {
@@ -35,8 +42,23 @@ func (x Index) Call(ctx context.Context, req sdk.CallRequest) (sdk.CallResponse,
 		if err != nil {
 			return nil, fmt.Errorf("search index %s: %w", x.Handle, err)
 		}
-		return hits, nil
+		return hits, x.check(hits)
 	})
+}
+
+// check refuses an index of another unit than the tool is meant to find.
+func (x Index) check(lists [][]episode.Hit) error {
+	for _, hits := range lists {
+		for _, h := range hits {
+			switch {
+			case x.Level == "sentence" && h.SentenceID == "":
+				return fmt.Errorf("index %s does not find sentences; give it unit = \"sentence\"", x.Handle)
+			case x.Level == "paragraph" && (h.SentenceID != "" || h.ParagraphID == ""):
+				return fmt.Errorf("index %s does not find paragraphs; give it unit = \"paragraph\"", x.Handle)
+			}
+		}
+	}
+	return nil
 }
 
 // Tool describes a tool with one argument, the query.
