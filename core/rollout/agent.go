@@ -56,6 +56,8 @@ type Row struct {
 	Key rng.Key
 	// Stop is called after each new token with all new ones.
 	Stop func(tokens []int32) bool
+	// Ends says the same as Stop to samplers that must know beforehand: the first closing text of a pair ends the turn.
+	Ends []TagPair
 }
 
 // Generated is what the policy wrote for a row. LogProbs are under the full softmax at the sampling temperature.
@@ -217,4 +219,20 @@ type Episode struct {
 	LogProbs [][]float32
 	// Key is the episode's stream of random numbers.
 	Key rng.Key
+	// TextOnly says that no sampler told the tokens: they are pieces of the text, cut by the core for its bookkeeping.
+	TextOnly bool
+	// AnsweredBy is set where another policy wrote the answer from what the episode found.
+	AnsweredBy *AnsweredBy
+}
+
+// AnsweredBy says how the answer of an episode came from another policy.
+type AnsweredBy struct {
+	Policy string `json:"policy"`          // role or handle
+	Agent  string `json:"agent,omitempty"` // label of the agent
+	Text   string `json:"text"`            // what it wrote
+	// Evidence are the documents, paragraphs or sentences that it was shown, Left how many more there were without room.
+	Evidence []string `json:"evidence,omitempty"`
+	Left     int      `json:"left_out,omitempty"`
+	// PolicyAnswer is the episode's own answer, nil where it gave none.
+	PolicyAnswer *string `json:"policy_answer,omitempty"`
 }

@@ -52,6 +52,8 @@ type Job struct {
 	MaxNewTurns int
 	// NoTools lets the policy only answer: its first turn is the closing one.
 	NoTools bool
+	// Evidence are hits that the prompt shows as found, for an agent that answers from them.
+	Evidence []episode.Hit
 	// Keep says that later jobs will go on from this episode, so that what was computed of it should be kept.
 	Keep bool
 }
@@ -169,7 +171,7 @@ func (e *Engine) start(job Job) (*live, error) {
 	} else if job.Agent.anew() {
 		l.ep = &Episode{}
 	} else {
-		ep, err := e.Prompt(job.Question, job.Agent)
+		ep, err := e.Prompt(job.Question, job.Agent, job.Evidence)
 		if err != nil {
 			return nil, err
 		}
@@ -194,7 +196,7 @@ func (e *Engine) newTurn(l *live) error {
 	if agent.MaxPromptTokens > 0 {
 		limit = min(limit, agent.MaxPromptTokens)
 	}
-	tokens, ok, err := e.historyPrompt(l.job.Question, agent, l.ep.Turns, l.closing, limit)
+	tokens, ok, err := e.historyPrompt(l.job.Question, agent, slices.Concat(shown(l.job.Evidence), l.ep.Turns), l.closing, limit)
 	if err != nil {
 		return err
 	}
@@ -209,9 +211,38 @@ func (e *Engine) newTurn(l *live) error {
 	return nil
 }
 
-// Prompt makes an episode that holds only its prompt.
-func (e *Engine) Prompt(q episode.Question, agent *Agent) (*Episode, error) {
-	tokens, err := e.prompt(q, agent, nil, 0, false)
+// Fitting is how many of the hits, from the first on, an agent's prompt can show beside its answer, given the agent's
+// limits and the policy's context. Where not even the question fits it is an error.
+func (e *Engine) Fitting(q episode.Question, agent *Agent, evidence []episode.Hit) (int, error) {
+	limit := e.Sampler.MaxContext() - agent.TurnTokens.Last
+	if agent.MaxPromptTokens > 0 {
+		limit = min(limit, agent.MaxPromptTokens)
+	}
+	for n := len(evidence); ; n-- {
+		tokens, err := e.prompt(q, agent, shown(evidence[:n]), 0, false)
+		if err != nil {
+			return 0, err
+		}
+		if len(tokens) <= limit {
+			return n, nil
+		}
+		if n == 0 {
+			return 0, fmt.Errorf("the prompt has %d tokens without any evidence, %d are left beside turn_tokens.last = %d", len(tokens), limit, agent.TurnTokens.Last)
+		}
+	}
+}
+
+// shown is a history that only has hits.
+func shown(evidence []episode.Hit) []episode.Turn {
+	if len(evidence) == 0 {
+		return nil
+	}
+	return []episode.Turn{{Hits: evidence}}
+}
+
+// Prompt makes an episode that holds only its prompt, which shows the evidence as found.
+func (e *Engine) Prompt(q episode.Question, agent *Agent, evidence []episode.Hit) (*Episode, error) {
+	tokens, err := e.prompt(q, agent, shown(evidence), 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +351,7 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 		decode, text, seen := e.Tokenizer.Decoder(), "", 0
 		protocol := l.job.Agent.Protocol
 		rows = append(rows, Row{
-			ID: l.row, Tokens: l.ep.Tokens[l.text.sequence], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))),
+			ID: l.row, Tokens: l.ep.Tokens[l.text.sequence], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))), Ends: protocol.Ends(),
 			Stop: func(tokens []int32) bool {
 				from := len(text)
 				for ; seen < len(tokens); seen++ {

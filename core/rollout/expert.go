@@ -36,7 +36,7 @@ func (e *Engine) Expert(id string, q episode.Question, agent *Agent, transcript 
 		return nil, fmt.Errorf("expert of question %s: the protocol %T reads no transcripts", q.ID, agent.Protocol)
 	}
 	controls := protocol.Controls()
-	ep, err := e.Prompt(q, agent)
+	ep, err := e.Prompt(q, agent, nil)
 	if err != nil {
 		return nil, fmt.Errorf("expert of question %s: %w", q.ID, err)
 	}

@@ -56,6 +56,9 @@ func (f *Fields) Stopped(text string, tail int) bool {
 	return containsNear(text, f.Line(f.Completed), tail)
 }
 
+// Ends implements Protocol. The last field's marker says that the closing one is due.
+func (f *Fields) Ends() []TagPair { return []TagPair{{f.Line(f.Arguments), f.Line(f.Completed)}} }
+
 // Wrap implements Protocol: an observation is a part of the next prompt and has no marks of its own.
 func (f *Fields) Wrap(observation []Piece) []Piece { return observation }
 

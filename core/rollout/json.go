@@ -55,6 +55,9 @@ func (j *JSON) Stopped(text string, tail int) bool {
 	return containsNear(text, j.Call.close(), tail) || containsNear(text, j.Answer.close(), tail)
 }
 
+// Ends implements Protocol.
+func (j *JSON) Ends() []TagPair { return []TagPair{j.Call.bare(), j.Answer.bare()} }
+
 // Parse implements Protocol.
 func (j *JSON) Parse(text string) Action {
 	a := Action{Kind: episode.ActionInvalid, Thought: j.thought(text)}

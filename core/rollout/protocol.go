@@ -34,6 +34,9 @@ type Action struct {
 type Protocol interface {
 	// Stopped says whether text, a turn so far, holds a complete action; tail is the length of what came last.
 	Stopped(text string, tail int) bool
+	// Ends lists the pairs whose closing text ends a turn, for services that are told it beforehand. Open is "" where
+	// nothing in the turn says that the closing text is due.
+	Ends() []TagPair
 	// Parse reads the action of a finished turn.
 	Parse(text string) Action
 	// Wrap puts an observation between the protocol's marks.
@@ -47,6 +50,7 @@ type TagPair struct{ Open, Close string }
 
 func (p TagPair) open() string  { return strings.TrimSpace(p.Open) }
 func (p TagPair) close() string { return strings.TrimSpace(p.Close) }
+func (p TagPair) bare() TagPair { return TagPair{p.open(), p.close()} }
 
 // Tags is the protocol of Search-R1 (Jin et al. 2025) and David-GRPO: plain text with tags.
 type Tags struct {
@@ -131,6 +135,18 @@ func (t *Tags) Stopped(text string, tail int) bool {
 		}
 	}
 	return t.StopAtAnswer && containsNear(text, t.Answer.close(), tail)
+}
+
+// Ends implements Protocol.
+func (t *Tags) Ends() []TagPair {
+	var pairs []TagPair
+	for _, c := range t.calls() {
+		pairs = append(pairs, c.pair.bare())
+	}
+	if t.StopAtAnswer {
+		pairs = append(pairs, t.Answer.bare())
+	}
+	return pairs
 }
 
 // containsNear looks for what only where the last tail bytes of text can have completed it.
