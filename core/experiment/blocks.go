@@ -358,6 +358,7 @@ func (c *resolver) policy(ref *blockRef, role string) *Policy {
 	if endpoint := r.block("endpoint"); endpoint != nil {
 		e := c.read(endpoint)
 		v.Endpoint = &Endpoint{URL: e.text("url", ""), Model: e.text("model", ""), KeyEnv: e.text("key_env", "")}
+		v.Endpoint.Concurrency, v.Endpoint.TimeoutSeconds, v.Endpoint.Retries = e.whole("concurrency", 8, 1), e.whole("timeout_seconds", 120, 1), e.whole("retries", 5, 1)
 		for _, name := range []string{"url", "model"} {
 			if !e.has(name) {
 				c.errorf(endpoint.def, "Missing attribute", "An endpoint needs %s.", name)

@@ -116,6 +116,10 @@ type Endpoint struct {
 	URL    string `json:"url"`
 	Model  string `json:"model"`
 	KeyEnv string `json:"-"` // environment variable that holds the key
+
+	Concurrency    int `json:"-"` // requests under way at once
+	TimeoutSeconds int `json:"-"` // of one attempt
+	Retries        int `json:"-"` // further attempts after a failed one
 }
 
 // LoRA trains low-rank adapters in place of the weights.
@@ -437,6 +441,7 @@ type Evaluation struct {
 
 // AnswerWith lets another policy write the answer from what was found.
 type AnswerWith struct {
+	Role   string  `json:"role,omitempty"` // of the policy; "" for one that is referred to as policy.x
 	Policy *Policy `json:"policy"`
 	Agent  *Agent  `json:"agent"`
 }

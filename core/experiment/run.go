@@ -196,6 +196,7 @@ func (c *resolver) answerWith(n *node) *AnswerWith {
 	a := &AnswerWith{}
 	if v, ok := r.value("policy"); ok && v.Type() == cty.String {
 		role := v.AsString()
+		a.Role = role
 		if a.Policy = c.run.Policies[role]; a.Policy == nil {
 			c.errorf(r.at("policy"), "Unknown policy", "The run has no policy %q.%s", role, didYouMean(role, sortedKeys(c.run.Policies)))
 		}

@@ -295,6 +295,9 @@ func (w *writer) policy(p *Policy) {
 		w.text("url", e.URL)
 		w.text("model", e.Model)
 		w.text("key_env", e.KeyEnv)
+		w.whole("concurrency", e.Concurrency)
+		w.whole("timeout_seconds", e.TimeoutSeconds)
+		w.whole("retries", e.Retries)
 		w.close()
 	}
 	if l := p.LoRA; l != nil {

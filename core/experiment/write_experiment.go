@@ -291,7 +291,11 @@ func (w *writer) evaluation(e *Evaluation) {
 	w.sampling(e.Sampling)
 	if e.AnswerWith != nil {
 		w.open("answer_with")
-		w.attr("policy", w.ref(e.AnswerWith.Policy.Handle))
+		if e.AnswerWith.Role != "" {
+			w.text("policy", e.AnswerWith.Role)
+		} else {
+			w.attr("policy", w.ref(e.AnswerWith.Policy.Handle))
+		}
 		w.attr("agent", w.agent(e.AnswerWith.Agent))
 		w.close()
 	}

@@ -58,6 +58,8 @@ type Row struct {
 	Stop func(tokens []int32) bool
 	// Ends says the same as Stop to samplers that must know beforehand: the first closing text of a pair ends the turn.
 	Ends []TagPair
+	// Segments say who wrote what of Tokens after the prompt.
+	Segments []episode.Segment
 }
 
 // Generated is what the policy wrote for a row. LogProbs are under the full softmax at the sampling temperature.

@@ -352,6 +352,7 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 		protocol := l.job.Agent.Protocol
 		rows = append(rows, Row{
 			ID: l.row, Tokens: l.ep.Tokens[l.text.sequence], MaxNew: bound, Key: l.job.Key.With(uint64(len(l.ep.Turns))), Ends: protocol.Ends(),
+			Segments: l.ep.Sequences[l.text.sequence].Segments,
 			Stop: func(tokens []int32) bool {
 				from := len(text)
 				for ; seen < len(tokens); seen++ {

@@ -123,6 +123,8 @@ func (s *sampler) Fork(from, to int64, length int) { s.held[to] = s.session.Fork
 
 func (s *sampler) Forget() error { return s.session.Forget() }
 
+func (s *sampler) computed() (read, wrote int64) { return s.session.Computed(), s.wrote }
+
 func (s *sampler) Close() error { return s.session.Close() }
 
 // template is a text of the language as the rollout engine sees it.

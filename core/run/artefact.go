@@ -148,6 +148,9 @@ func (st *step) storedLine(id string) (line, error) {
 	}
 	by := st.made[id]
 	kept := stored{Episode: ep.Episode, Tokens: ep.Tokens, LogProbs: ep.LogProbs, Agent: agentDigest(by.key), Tokenizer: by.model.tokens}
+	if ep.TextOnly {
+		kept.Tokens, kept.LogProbs, kept.Tokenizer = nil, nil, ""
+	}
 	kept.Turns = slices.Clone(ep.Turns)
 	for i := range kept.Turns {
 		kept.Turns[i].LatencySeconds = 0

@@ -30,7 +30,9 @@ type Recorded struct {
 	episode.Episode
 	// UsedReward is the reward behind its advantage where that is not rewards.total.
 	UsedReward *float64 `json:"used_reward,omitempty"`
-	// Tokens and LogProbs are per sequence.
+	// AnsweredBy is set where another policy wrote the answer from what the episode found.
+	AnsweredBy *rollout.AnsweredBy `json:"answered_by,omitempty"`
+	// Tokens and LogProbs are per sequence; null for a policy behind an endpoint, which tells only the text.
 	Tokens   [][]int32   `json:"tokens"`
 	LogProbs [][]float32 `json:"log_probs"`
 }
@@ -49,7 +51,11 @@ func writeEpisodes(dir string, step int, stage string, episodes []*rollout.Episo
 	}
 	sum := sha256.New()
 	for _, ep := range episodes {
-		line := Recorded{Step: step, Stage: stage, Episode: ep.Episode, Tokens: ep.Tokens, LogProbs: ep.LogProbs}
+		line := Recorded{Step: step, Stage: stage, Episode: ep.Episode, Tokens: ep.Tokens, LogProbs: ep.LogProbs, AnsweredBy: ep.AnsweredBy}
+		var told any = ep.Tokens
+		if ep.TextOnly {
+			line.Tokens, line.LogProbs, told = nil, nil, ep.Sequences
+		}
 		if by != nil {
 			line.Policy, line.Agent = by(ep.ID)
 		}
@@ -59,7 +65,7 @@ func writeEpisodes(dir string, step int, stage string, episodes []*rollout.Episo
 		if err := json.NewEncoder(z).Encode(line); err != nil {
 			return "", fmt.Errorf("episode %s: %w", ep.ID, err)
 		}
-		if err := json.NewEncoder(sum).Encode([]any{ep.ID, ep.Tokens, ep.LogProbs, ep.Rewards, line.UsedReward}); err != nil {
+		if err := json.NewEncoder(sum).Encode([]any{ep.ID, told, line.LogProbs, ep.Rewards, line.UsedReward}); err != nil {
 			return "", err
 		}
 	}

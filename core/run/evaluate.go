@@ -13,7 +13,6 @@ import (
 	"github.com/forage-rl/forage/core/evaluation"
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/internal/rng"
-	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -117,6 +116,11 @@ func (r *runner) evaluate(ctx context.Context, e *experiment.Evaluation) (evalua
 		}
 		done.episodes = append(done.episodes, episodes...)
 	}
+	if e.AnswerWith != nil {
+		if err := r.answerWith(ctx, e, jobs, done.episodes); err != nil {
+			return none, err
+		}
+	}
 	if done.metrics, done.questions, err = measure(done.episodes, asked); err != nil {
 		return none, err
 	}
@@ -184,11 +188,7 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 	if err != nil {
 		return result, err
 	}
-	dir, err := r.weightsAt(from, mainRole)
-	if err != nil {
-		return result, err
-	}
-	if result.Checkpoint.Digest, err = checkpoint.Digest(dir); err != nil {
+	if result.Checkpoint.Digest, err = r.weightsDigest(from, mainRole); err != nil {
 		return result, err
 	}
 	if result.Checkpoint.Policies, err = r.weightDigests(from); err != nil {

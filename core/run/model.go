@@ -24,17 +24,31 @@ const mainRole = "main"
 
 // model is a policy of the run that is loaded.
 type model struct {
-	*policy.Policy
-	config    *experiment.Policy
-	tokenizer text
+	*policy.Policy // nil for one behind an endpoint
+	config         *experiment.Policy
+	tokenizer      rollout.Tokenizer
 	// tokens identifies the tokenizer: sequences of one model mean the same to another with equal tokens.
 	tokens  string
-	sampler *sampler
+	sampler modelSampler
 	rows    int // sequences that the cache has room for
 	kept    rollout.Kept
 }
 
-func (m *model) close() error { return errors.Join(m.sampler.Close(), m.Policy.Close()) }
+// modelSampler is a sampler of the run's own.
+type modelSampler interface {
+	rollout.Sampler
+	// computed counts the tokens of prompts and observations that were run through, and those that were sampled.
+	computed() (read, wrote int64)
+	Close() error
+}
+
+func (m *model) close() error {
+	err := m.sampler.Close()
+	if m.Policy != nil {
+		err = errors.Join(err, m.Policy.Close())
+	}
+	return err
+}
 
 // models are the policies of a run, each loaded once, when it is first needed. Policies that nothing trains and that
 // are read from the same place share their weights.
@@ -76,9 +90,13 @@ func roleOf(name string) string {
 	return name
 }
 
-// trainedRoles lists the roles whose weights checkpoints hold: main first, whether it is trained or not.
+// trainedRoles lists the roles whose weights checkpoints hold: main first, whether it is trained or not, unless it is
+// behind an endpoint.
 func (r *runner) trainedRoles() []string {
-	roles := []string{mainRole}
+	var roles []string
+	if main := r.config.Policies[mainRole]; main == nil || main.Endpoint == nil {
+		roles = append(roles, mainRole)
+	}
 	for _, role := range sorted(r.config.Policies) {
 		if role != mainRole && r.isTrained(role) {
 			roles = append(roles, role)
@@ -103,6 +121,23 @@ func (r *runner) weightsAt(c *record.Checkpoint, role string) (string, error) {
 	return r.folder(role)
 }
 
+// weightsDigest identifies the weights of a role at a checkpoint, nil for the run's start, or the model behind an
+// endpoint.
+func (r *runner) weightsDigest(c *record.Checkpoint, name string) (string, error) {
+	p, err := r.declared(name)
+	if err != nil {
+		return "", err
+	}
+	if p.Endpoint != nil {
+		return remoteDigest(p.Endpoint), nil
+	}
+	dir, err := r.weightsAt(c, name)
+	if err != nil {
+		return "", err
+	}
+	return checkpoint.Digest(dir)
+}
+
 // weightDigests gives the digests of the weights that evaluations are made with, by role, main left out.
 func (r *runner) weightDigests(c *record.Checkpoint) (map[string]string, error) {
 	var digests map[string]string
@@ -111,16 +146,14 @@ func (r *runner) weightDigests(c *record.Checkpoint) (map[string]string, error) 
 		if _, known := digests[role]; known || role == mainRole {
 			continue
 		}
-		dir, err := r.weightsAt(c, role)
+		digest, err := r.weightsDigest(c, role)
 		if err != nil {
 			return nil, err
 		}
 		if digests == nil {
 			digests = map[string]string{}
 		}
-		if digests[role], err = checkpoint.Digest(dir); err != nil {
-			return nil, err
-		}
+		digests[role] = digest
 	}
 	return digests, nil
 }
@@ -162,6 +195,16 @@ func (ms *models) get(ctx context.Context, name string) (*model, error) {
 	p, err := r.declared(name)
 	if err != nil {
 		return nil, err
+	}
+	if p.Endpoint != nil {
+		key := frozenKey{dir: remoteDigest(p.Endpoint), context: p.MaxContext}
+		if ms.frozen[key] == nil {
+			if ms.frozen[key], err = ms.remote(p); err != nil {
+				return nil, fmt.Errorf("%s: %w", at(p.Handle, p.Range), err)
+			}
+		}
+		ms.byName[name] = ms.frozen[key]
+		return ms.frozen[key], nil
 	}
 	dir, err := r.weightsAt(ms.from, name)
 	if err != nil {
@@ -251,8 +294,8 @@ func (ms *models) forget() error {
 // sampled.
 func (ms *models) computed() (read, wrote int64) {
 	for _, m := range ms.loaded() {
-		read += m.sampler.session.Computed()
-		wrote += m.sampler.wrote
+		more, written := m.sampler.computed()
+		read, wrote = read+more, wrote+written
 	}
 	return read, wrote
 }

@@ -66,6 +66,14 @@ func (r *runner) loadPolicies(ctx context.Context, from *record.Checkpoint) erro
 			return err
 		}
 	}
+	// A key that is not there is better known now than when the first request is due.
+	for _, name := range r.policyNames() {
+		if p, err := r.declared(name); err == nil && p.Endpoint != nil {
+			if _, err := r.models.get(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
 	r.decoded.Store(r.state.Budgets.DecodedTokens)
 	return nil
 }

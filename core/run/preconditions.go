@@ -8,7 +8,6 @@ import (
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/policy"
-	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 	"github.com/forage-rl/forage/core/sdk"
 )
@@ -113,11 +112,7 @@ func (p *Preconditions) manifest(ctx context.Context, r *runner) (record.Manifes
 			return m, err
 		}
 		err = note(precondition(name), "policy", declared, func() (string, error) {
-			dir, err := r.folder(name)
-			if err != nil {
-				return "", err
-			}
-			return checkpoint.Digest(dir)
+			return r.weightsDigest(nil, name)
 		})
 		if err != nil {
 			return m, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/forage-rl/forage/core/experiment"
-	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 )
 
@@ -67,16 +66,12 @@ func (r *runner) reevaluate(ctx context.Context) (record.Result, []string, error
 	if err := r.sameResources(); err != nil {
 		return result, nil, err
 	}
-	dir, err := r.weightsAt(from, mainRole)
-	if err != nil {
-		return result, nil, err
-	}
-	digest, err := checkpoint.Digest(dir)
+	digest, err := r.weightsDigest(from, mainRole)
 	if err != nil {
 		return result, nil, err
 	}
 	if digest != result.Checkpoint.Digest {
-		return result, nil, fmt.Errorf("the weights in %s are not those that were evaluated before (digest %.12s, now %.12s); start the run afresh with --fresh", dir, result.Checkpoint.Digest, digest)
+		return result, nil, fmt.Errorf("the weights of policy main are not those that were evaluated before (digest %.12s, now %.12s); start the run afresh with --fresh", result.Checkpoint.Digest, digest)
 	}
 	if result.Checkpoint.Policies, err = r.weightDigests(from); err != nil {
 		return result, nil, err

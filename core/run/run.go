@@ -16,7 +16,6 @@ import (
 	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/metrics"
 	"github.com/forage-rl/forage/core/policy"
-	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -221,11 +220,7 @@ func (r *runner) open(ctx context.Context) error {
 // readFrom sets what the run reads.
 func (r *runner) readFrom(resources *resources) {
 	resources.policyDigest = func(name string) (string, error) {
-		dir, err := r.folder(name)
-		if err != nil {
-			return "", err
-		}
-		return checkpoint.Digest(dir)
+		return r.weightsDigest(nil, name)
 	}
 	resources.artefact = r.fromArtefact
 	r.resources = resources
@@ -290,13 +285,11 @@ func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
 		m.Digests["plugin."+p.Info.Pack] = p.Info.Digest
 	}
 	for _, name := range r.policyNames() {
-		dir, err := r.folder(name)
+		digest, err := r.weightsDigest(nil, name)
 		if err != nil {
 			return m, err
 		}
-		if m.Digests[precondition(name)], err = checkpoint.Digest(dir); err != nil {
-			return m, err
-		}
+		m.Digests[precondition(name)] = digest
 	}
 	var err error
 	if m.Digests["core"], err = selfDigest(); err != nil {

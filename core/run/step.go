@@ -318,6 +318,7 @@ func (r *runner) roll(ctx context.Context, m *model, tools dispatcher, jobs []ro
 			return nil, err
 		}
 		for _, ep := range group {
+			ep.TextOnly = m.Policy == nil
 			if err := rollout.Check(ep, engine.Tokenizer); err != nil {
 				return nil, fmt.Errorf("an episode contradicts itself (this is a fault of forage): %w", err)
 			}
@@ -356,6 +357,9 @@ func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.Se
 	m, err := st.stage.run.models.get(ctx, req.Policy)
 	if err != nil {
 		return nil, err
+	}
+	if m.Policy == nil {
+		return nil, fmt.Errorf("policy %q is behind an endpoint, which tells no log-probabilities: %w", req.Policy, sdk.ErrNotSupported)
 	}
 	if req.Reference && m != st.stage.model {
 		return nil, fmt.Errorf("policy %q has no reference, only the one that the stage trains has: %w", req.Policy, sdk.ErrInvalidRequest)

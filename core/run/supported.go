@@ -32,8 +32,8 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 		}
 	}
 	for _, role := range sorted(config.Policies) {
-		if p := config.Policies[role]; p.Endpoint != nil || p.LoRA != nil {
-			add(p.Range, "%s: endpoints and low-rank adapters are not supported by this version; use path, builtin or init.", p.Handle)
+		if p := config.Policies[role]; p.LoRA != nil {
+			add(p.Range, "%s: low-rank adapters are not supported by this version; remove lora.", p.Handle)
 		}
 	}
 	for i, s := range config.Stages {
@@ -44,9 +44,6 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 	for _, e := range config.Evaluations {
 		if e.Dataset != nil && usesArtefact(e.Dataset) {
 			add(e.Range, "evaluate.%s: evaluations on artefacts of the run itself are not supported by this version; use a dataset that exists before the run.", e.Name)
-		}
-		if e.AnswerWith != nil {
-			add(e.Range, "evaluate.%s: answers by another policy (answer_with) are not supported by this version.", e.Name)
 		}
 	}
 	return diags
