@@ -426,34 +426,35 @@ func (s *stage) expertsOf(q drawn) ([]*rollout.Episode, error) {
 	return []*rollout.Episode{ep}, nil
 }
 
-// layOut makes an expert of an artefact's episode. One that the stage's own agent asked for is taken as it is, tokens
-// and all; what another agent asked for is rendered anew under the stage's: a sequence per turn where its protocol is
-// fields, which passes over turns that came to nothing and gives nil where none is left, else the transcript, which
-// must end in an answer.
+// layOut makes an expert of an artefact's episode. Where the stage's protocol is fields, every turn that came to
+// something is laid out under the stage's prompt, a sequence each; nil where there is none. Else an episode that the
+// stage's own agent asked for is taken as it is, and of others the transcript, which must end in an answer. What another
+// agent asked for is of origin rerendered.
 func (s *stage) layOut(kept stored, q episode.Question, id string) (*rollout.Episode, error) {
 	ep := &rollout.Episode{Episode: kept.Episode, Tokens: kept.Tokens, LogProbs: kept.LogProbs}
 	ep.ID, ep.Parent = id, nil
-	same := kept.Tokenizer == s.model.tokens
-	if same && kept.Agent != "" && kept.Agent == agentDigest(s.self.key) {
-		if ep.Origin == episode.OriginPolicy {
-			ep.Origin = episode.OriginExpert
-		}
-		return ep, s.fits(ep)
-	}
+	known := kept.Tokenizer == s.model.tokens
+	same := known && kept.Agent != "" && kept.Agent == agentDigest(s.self.key) && kept.Origin != episode.OriginRerendered
 	engine := s.model.engine(s.run.tools)
 	if s.config.Agent.Protocol.Kind == experiment.ProtocolFields {
-		written := slices.ContainsFunc(ep.Turns, func(t episode.Turn) bool { return t.Text != "" && t.Error == "" && t.Executed })
-		if !written {
+		if !slices.ContainsFunc(ep.Turns, func(t episode.Turn) bool { return t.Text != "" && t.Error == "" && t.Executed }) {
 			return nil, nil
 		}
-		if !same {
-			ep.Tokens, ep.LogProbs = nil, nil // of another tokenizer: only the texts are taken over
+		if !known {
+			ep.Tokens, ep.LogProbs = nil, nil // only the texts are taken over
 		}
 		rendered, err := engine.Rerender(ep, q, nil, s.self.agent)
 		if err != nil {
 			return nil, err
 		}
+		if same {
+			rendered.Origin = episode.OriginExpert
+		}
 		return rendered, s.fits(rendered)
+	}
+	if same {
+		ep.Origin = episode.OriginExpert
+		return ep, s.fits(ep)
 	}
 	if len(ep.Sequences) != 1 {
 		return nil, fmt.Errorf("it has %d sequences, and protocol %q, which has one for a whole episode, cannot take them over: %w", len(ep.Sequences), s.config.Agent.Protocol.Kind, sdk.ErrNotSupported)
