@@ -70,9 +70,7 @@ func (l layout) critic() layout {
 	}
 	c.head = -1
 	hidden := l.specs[l.finalNorm].dims[0]
-	for _, head := range []weightSpec{{name: "value_head.weight", dims: []int{hidden}}, {name: "value_head.bias", dims: []int{1}}} {
-		c.specs = append(c.specs, head)
-	}
+	c.specs = append(c.specs, weightSpec{name: "value_head.weight", dims: []int{hidden}}, weightSpec{name: "value_head.bias", dims: []int{1}})
 	c.value, c.valueBias = len(c.specs)-2, len(c.specs)-1
 	return c
 }

@@ -36,7 +36,6 @@ type lossGraph struct {
 // objective differentiates.
 func (p *lossPlan) loss(g *Graph, dtype dtypes.DType, sizes lossSizes, leaves map[objective.Op]*Node) *Node {
 	b := &lossGraph{plan: p, g: g, dtype: dtype, sizes: sizes, values: make([]*Node, len(p.o.Nodes))}
-	const token, turn, sequence = objective.Token, objective.Turn, objective.Sequence
 	for _, edge := range p.edges() {
 		b.up[edge[0]][edge[1]] = Parameter(g, g.UniqueName("up"), shapes.Make(dtypes.Int32, sizes.of(edge[0])))
 	}

@@ -261,7 +261,7 @@ func TestVectorEntropyCompiled(t *testing.T) {
 		}](t, c.Want())
 		var rows []logitRow
 		for r := range in.Logits {
-			rows = append(rows, logitRow{logits: in.Logits[r], labels: in.Labels[r], Row: o.Row{PolicyMask: bools(in.Mask[r])}})
+			rows = append(rows, logitRow{logits: in.Logits[r], labels: in.Labels[r], PolicyMask: bools(in.Mask[r])})
 		}
 		loss, logps, entropies, _ := compiled(t, b, obj, rows, 1, 1)
 		for r := range rows {
@@ -305,7 +305,7 @@ func TestVectorPPOAndKLCompiled(t *testing.T) {
 		}
 		var rows []logitRow
 		for r := range in.LogP {
-			row := logitRow{Row: o.Row{OldLogP: in.Old[r], PolicyMask: bools(in.Mask[r]), TokenFields: map[string][]float64{"advantage": in.Advantages[r]}}}
+			row := logitRow{OldLogP: in.Old[r], PolicyMask: bools(in.Mask[r]), TokenFields: map[string][]float64{"advantage": in.Advantages[r]}}
 			row.logits, row.labels = asLogits(in.LogP[r])
 			rows = append(rows, row)
 		}
@@ -323,7 +323,7 @@ func TestVectorPPOAndKLCompiled(t *testing.T) {
 		if slices.Max(in["logprob"]) > 0 {
 			continue
 		}
-		row := logitRow{Row: o.Row{RefLogP: in["ref_logprob"], PolicyMask: slices.Repeat([]bool{true}, len(in["logprob"]))}}
+		row := logitRow{RefLogP: in["ref_logprob"], PolicyMask: slices.Repeat([]bool{true}, len(in["logprob"]))}
 		row.logits, row.labels = asLogits(in["logprob"])
 		for name, kind := range map[string]string{"kl": "k1", "mse": "k2", "low_var_kl": "k3"} {
 			loss, _, _, _ := compiled(t, b, objectiveOf(t, o.TokenMean(kl(t, kind), o.MaskPolicy), nil), []logitRow{row}, 1, 1)
@@ -364,7 +364,7 @@ func TestVectorTreePolicyLossCompiled(t *testing.T) {
 		}
 		var rows []logitRow
 		for r := range in.LogP {
-			row := logitRow{Row: o.Row{OldLogP: in.Old[r], PolicyMask: bools(in.Mask[r]), Turns: in.Turns[r], TokenFields: map[string][]float64{"advantage": in.Advantages[r]}}}
+			row := logitRow{OldLogP: in.Old[r], PolicyMask: bools(in.Mask[r]), Turns: in.Turns[r], TokenFields: map[string][]float64{"advantage": in.Advantages[r]}}
 			row.logits, row.labels = asLogits(in.LogP[r])
 			rows = append(rows, row)
 		}
@@ -476,7 +476,7 @@ func randomRows(key rng.Key) []logitRow {
 	var rows []logitRow
 	for i := range 5 {
 		n := 3 + int(6*next())
-		row := logitRow{Row: o.Row{Group: strconv.Itoa(i / 2), SequenceFields: map[string]float64{"scale": .2 + next()}, TokenFields: map[string][]float64{}}}
+		row := logitRow{Group: strconv.Itoa(i / 2), SequenceFields: map[string]float64{"scale": .2 + next()}, TokenFields: map[string][]float64{}}
 		turn := 0
 		for j := range n {
 			logits := make([]float64, 4)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -14,11 +15,11 @@ import (
 
 // Row asks for a continuation of one sequence.
 type Row struct {
-	ID     int64                  // names the row's place in the session's cache; distinct within a call
-	Tokens []int32                // the whole sequence so far, at least one token
-	MaxNew int                    // tokens to generate at most
-	Key    rng.Key                // token i of this call uses the key's i-th number
-	Stop   func(new []int32) bool // nil, or asked after each token with all new tokens of this call
+	ID     int64                     // names the row's place in the session's cache; distinct within a call
+	Tokens []int32                   // the whole sequence so far, at least one token
+	MaxNew int                       // tokens to generate at most
+	Key    rng.Key                   // token i of this call uses the key's i-th number
+	Stop   func(tokens []int32) bool // nil, or asked after each token with all new tokens of this call
 }
 
 // SampleParams says how tokens are drawn.
@@ -192,13 +193,9 @@ func (r *sampling) token(row int, token int32, logp float32) {
 	out, ask := &r.out[row], &r.rows[row]
 	out.Tokens = append(out.Tokens, token)
 	out.LogProbs = append(out.LogProbs, logp)
-	for _, eos := range r.p.model.config.EOS {
-		if token == eos {
-			r.finish(row, StopEOS)
-			return
-		}
-	}
 	switch {
+	case slices.Contains(r.p.model.config.EOS, token):
+		r.finish(row, StopEOS)
 	case ask.Stop != nil && ask.Stop(out.Tokens):
 		r.finish(row, StopAsked)
 	case len(out.Tokens) >= ask.MaxNew:

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -52,7 +51,7 @@ func TestScheduleOfMiniHop(t *testing.T) {
 	}
 	for _, bad := range []Schedule{{Kind: "sine"}, {Kind: ScheduleCosine}, {Warmup: -1}} {
 		if bad.validate() == nil {
-			t.Error(fmt.Sprintf("%+v is accepted", bad))
+			t.Errorf("%+v is accepted", bad)
 		}
 	}
 }

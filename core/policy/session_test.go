@@ -73,7 +73,7 @@ func TestStopReasons(t *testing.T) {
 		t.Fatalf("%d tokens, %s", len(plain.Tokens), plain.Reason)
 	}
 	asked := row
-	asked.Stop = func(new []int32) bool { return len(new) == 4 }
+	asked.Stop = func(tokens []int32) bool { return len(tokens) == 4 }
 	if got := fresh(t, p, []Row{asked}, SampleParams{})[0]; got.Reason != StopAsked || !slices.Equal(got.Tokens, plain.Tokens[:4]) {
 		t.Errorf("asked to stop: %+v", got)
 	}

@@ -30,10 +30,10 @@ func newStructure(o objective.Objective, levels []objective.Level, rows []object
 	s.present = make([][]bool, len(o.Nodes))
 	s.count = make([][]int32, len(o.Nodes))
 	for i, n := range o.Nodes {
-		switch {
-		case n.Op == objective.OpReduce:
+		switch n.Op {
+		case objective.OpReduce:
 			s.reduce(i, n)
-		case n.Op == objective.OpGroupDifference:
+		case objective.OpGroupDifference:
 			return nil, fmt.Errorf("node %d: group differences are not local to a row", i)
 		default:
 			s.elementwise(i, n)

@@ -72,8 +72,7 @@ func composeRunes(s string) string {
 	var chars []char
 	class := func(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 	for _, r := range s {
-		decomposed := []rune(norm.NFD.String(string(r)))
-		for _, d := range decomposed {
+		for _, d := range norm.NFD.String(string(r)) {
 			chars = append(chars, char{d, class(d)})
 		}
 	}
