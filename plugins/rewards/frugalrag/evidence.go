@@ -115,9 +115,9 @@ type Evidence struct {
 	Recall    float64
 	SupportF1 float64
 	Coverage  float64 // share of gold texts that are covered
-	Best      int  // search at which the evidence was best, or -1 when it never was any
-	Met       bool // the evidence reaches the explorer's
-	HStar     int  // -1 where it does not
+	Best      int     // search at which the evidence was best, or -1 when it never was any
+	Met       bool    // the evidence reaches the explorer's
+	HStar     int     // -1 where it does not
 }
 
 // Measure reads the hits of each search in order; searches without hits are no searches.
