@@ -12,7 +12,7 @@ import (
 var builtins = map[string][]string{
 	"corpus":  {"minihop"},
 	"dataset": {"minihop"},
-	"policy":  {"minihop/habit", "minihop/never", "minihop/shy", "minihop/skill", "minihop/json"},
+	"policy":  {"minihop/habit", "minihop/never", "minihop/shy", "minihop/skill", "minihop/json", "minihop/fields"},
 }
 
 // resolve makes the block that a plugin refers to part of the run.
@@ -116,7 +116,7 @@ func (c *resolver) world(n *node, split string) *World {
 		w.Mix = mix
 	}
 	if split == "experts" || split == "stream" {
-		if w.Protocol = r.choice("protocol", "tags", "tags", "json"); w.Protocol == "tags" {
+		if w.Protocol = r.choice("protocol", "tags", "tags", "json", "fields"); w.Protocol == "tags" {
 			w.Protocol = "" // as where nothing is said
 		}
 	}
@@ -412,7 +412,7 @@ func (c *resolver) initial(n *node) *Init {
 		Tied: r.bool("tied", true), FinalNorm: r.above("final_norm", 1), StdDev: map[string]float64{},
 	}
 	if v.Tokenizer == "" && !r.has("tokenizer") {
-		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, \"minihop\" or \"minihop/json\".")
+		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, \"minihop\", \"minihop/json\" or \"minihop/fields\".")
 	}
 	v.KVHeads = r.whole("kv_heads", v.Heads, 1)
 	v.HeadDim = r.whole("head_dim", max(v.HiddenSize/v.Heads, 1), 1)

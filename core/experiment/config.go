@@ -83,7 +83,7 @@ type Policy struct {
 // Init draws the weights of a new model.
 type Init struct {
 	Seed      int64  `json:"seed"`
-	Tokenizer string `json:"tokenizer"` // a model folder, minihop or minihop/json
+	Tokenizer string `json:"tokenizer"` // a model folder, minihop, minihop/json or minihop/fields
 
 	ModelType        string  `json:"model_type"` // llama, qwen2, qwen3
 	HiddenSize       int     `json:"hidden_size"`

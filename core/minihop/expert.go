@@ -16,9 +16,12 @@ type Search func(query string) ([]Doc, error)
 // Transcript is a scripted episode in protocol text.
 type Transcript struct {
 	Turns []Turn
+	// Metadata is what the prompts of the episode need to know beyond the question; nil for nothing.
+	Metadata map[string]any
 }
 
-// Turn is what the policy writes and what the environment then returns ("" after the answer).
+// Turn is what the policy writes and what the environment then returns ("" after the answer). Policy is "" in a search
+// that the environment makes first.
 type Turn struct {
 	Policy      string
 	Observation string
@@ -28,7 +31,9 @@ type Turn struct {
 func (t Transcript) Text() string {
 	var parts []string
 	for _, turn := range t.Turns {
-		parts = append(parts, turn.Policy)
+		if turn.Policy != "" {
+			parts = append(parts, turn.Policy)
+		}
 		if turn.Observation != "" {
 			parts = append(parts, turn.Observation)
 		}

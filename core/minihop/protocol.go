@@ -1,6 +1,7 @@
 package minihop
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +15,13 @@ type Protocol string
 
 // The protocols.
 const (
-	ProtocolTags Protocol = "tags" // one search tool, queries between tags
-	ProtocolJSON Protocol = "json" // GRASP's three tools, calls as JSON between tags
+	ProtocolTags   Protocol = "tags"   // one search tool, queries between tags
+	ProtocolJSON   Protocol = "json"   // GRASP's three tools, calls as JSON between tags
+	ProtocolFields Protocol = "fields" // FrugalRAG's fields under markers, with a prompt of its own for every turn
 )
 
 // Protocols lists the protocols.
-func Protocols() []Protocol { return []Protocol{ProtocolTags, ProtocolJSON} }
+func Protocols() []Protocol { return []Protocol{ProtocolTags, ProtocolJSON, ProtocolFields} }
 
 // form is what a protocol consists of.
 type form struct {
@@ -42,6 +44,8 @@ func (p Protocol) form() (form, error) {
 		}}, nil
 	case ProtocolJSON:
 		return form{frames: jsonFrames(), tags: jsonTags(), maxTokens: jsonMaxTokens, maxPositions: 384, script: (*World).scriptJSON}, nil
+	case ProtocolFields:
+		return form{frames: fieldsFrames(), tags: fieldsTags(), maxTokens: fieldsMaxTokens, maxPositions: fieldsMaxTokens, script: (*World).scriptStreamFields}, nil
 	}
 	return form{}, fmt.Errorf("minihop: unknown protocol %q, want one of %v", p, Protocols())
 }
@@ -52,8 +56,8 @@ func (p Protocol) Check() error {
 	return err
 }
 
-// protocolOf is the protocol that the base policy of this name speaks: "json" and "json-…" are in JSON, names without a
-// protocol's are in tags.
+// protocolOf is the protocol that the base policy of this name speaks: "json" and "json-…" are in JSON, "fields" in
+// fields, names without a protocol's are in tags.
 func protocolOf(policy string) Protocol {
 	name, _, _ := strings.Cut(policy, "-")
 	if slices.Contains(Protocols(), Protocol(name)) {
@@ -67,10 +71,11 @@ func (f form) words(twoTokenNames bool) []string {
 	return slices.Concat(plainWords(twoTokenNames), f.frames, f.tags)
 }
 
-// Retrieval is what the environment of scripted episodes searches with: Documents for the protocol tags, the two others
-// for json. See [World.Retrieval].
+// Retrieval is what the environment of scripted episodes searches with: Documents for the protocols tags and fields, the
+// two others for json. See [World.Retrieval].
 type Retrieval struct {
 	Documents         Search
+	Hits              int // for fields: of a search, out of all documents, that an episode has not seen
 	Semantic, Keyword SentenceSearch
 }
 
@@ -79,6 +84,12 @@ type Retrieval struct {
 func (w *World) Retrieval(p Protocol, dimensions, hits int) (r Retrieval, err error) {
 	if p == ProtocolJSON {
 		return w.sentenceRetrieval(dimensions, hits)
+	}
+	if p == ProtocolFields {
+		r.Hits, hits = cmp.Or(hits, Hits), Documents
+		if r.Hits < 1 || r.Hits > Documents {
+			return r, fmt.Errorf("minihop: %d documents per search, want 1 to %d", r.Hits, Documents)
+		}
 	}
 	r.Documents, err = w.HashedSearch(dimensions, hits)
 	return r, err
@@ -93,6 +104,9 @@ func (w *World) ExpertIn(p Protocol, q episode.Question, r Retrieval) (Transcrip
 	d, err := w.query(q)
 	if err != nil {
 		return Transcript{}, err
+	}
+	if p == ProtocolFields {
+		return w.scriptFields(d, len(d.chain), nil, manner{}, r)
 	}
 	return f.script(w, d, len(d.chain), nil, rng.New(w.seed).WithString("minihop/expert/"+q.ID), r)
 }

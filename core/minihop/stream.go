@@ -2,6 +2,7 @@ package minihop
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/forage-rl/forage/core/internal/rng"
@@ -152,7 +153,9 @@ func (s *Stream) At(i int) (Example, error) {
 		return Example{}, err
 	}
 	id := fmt.Sprintf("minihop-stream-%d-%s-%08d", s.o.Seed, s.o.Phase, i)
-	return Example{Question: w.question(q, id), Transcript: t, Full: searches == hops && !astray}, nil
+	question := w.question(q, id)
+	maps.Copy(question.Metadata, t.Metadata)
+	return Example{Question: question, Transcript: t, Full: searches == hops && !astray}, nil
 }
 
 // searches draws how many searches an example shows.
