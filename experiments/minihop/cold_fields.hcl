@@ -54,6 +54,7 @@ experiment "base_fields" {
   policies = { main = policy.fresh_fields }
   tools    = { search = tool.unseen }
   agent    = agent.minihop_fields
+  stages   = ["skill", "habit"]
 
   optimizer "adamw" {
     betas        = [0.9, 0.95]
@@ -72,7 +73,7 @@ experiment "base_fields" {
       learning_rate = 3e-3
     }
     algorithm "sft" {}
-    steps     = 1000
+    steps     = 800
     questions = 16
   }
 
@@ -83,7 +84,7 @@ experiment "base_fields" {
       learning_rate = 1e-3
     }
     algorithm "sft" {}
-    steps     = 100
+    steps     = 80
     questions = 32
   }
 
@@ -100,12 +101,7 @@ experiment "base_fields" {
   }
   evaluate "search_on" {
     dataset = dataset.test
-    agent {
-      user = "${local.fields_history}[[ ## tools ## ]] search "
-      protocol "fields" {
-        finish_tool = ""
-      }
-    }
+    agent   = agent.minihop_fields_search
     sampling {
       greedy = true
     }
