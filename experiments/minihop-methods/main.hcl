@@ -2,7 +2,7 @@
 # two optimizer steps per step. Who keeps searching, who stops, what does it cost? REPORT.md has the answer.
 
 include {
-  files = ["../minihop/world.hcl", "../minihop/small.hcl"]
+  files = ["../minihop/world.hcl", "../minihop/small.hcl", "../minihop/fields.hcl"]
 }
 
 ablation "methods" {
