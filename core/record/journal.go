@@ -11,8 +11,9 @@ import (
 // Status is what happened to a run: the kind of a journal event and, after reduction, the state of the run.
 type Status string
 
-// The statuses of a run. Lost is written by a process that found a started run without a living owner, and is what
-// [Study.States] reports for one that nobody has written down yet.
+// The statuses of a run. Lost is an attempt that ended without a result and that another one continues: it is written
+// by whoever stopped it, or by a process that found a started run without a living owner, and is what [Study.States]
+// reports for one that nobody has written down yet.
 const (
 	Planned        Status = "planned"
 	Started        Status = "started"

@@ -30,7 +30,9 @@ type state struct {
 	BestStep       int            `json:"best_step,omitempty"` // of checkpoint selection
 	BestValue      float64        `json:"best_value,omitempty"`
 	Artefacts      []produced     `json:"artefacts,omitempty"`
-	Warned         []string       `json:"warned,omitempty"`
+	Warned         []string       `json:"warned,omitempty"`     // guards that have warned
+	Warnings       []string       `json:"warnings,omitempty"`   // of the training: of guards, of restarts
+	Inexact        bool           `json:"inexact,omitempty"`    // it was resumed where it need not equal an uninterrupted run
 	StoppedBy      string         `json:"stopped_by,omitempty"` // guard
 }
 

@@ -179,7 +179,7 @@ func goldDigest(q episode.Question) string {
 func (r *runner) finish(ctx context.Context) (record.Result, error) {
 	result := record.Result{
 		Run: r.ID, Status: record.Done, Arm: r.config.Arm, Axes: r.config.Axes, Cell: r.Cell, Seed: r.config.Seed,
-		EpisodesDigest: r.state.EpisodesDigest, Attempts: r.attempt.N, ResumedInexact: r.inexact,
+		EpisodesDigest: r.state.EpisodesDigest, Attempts: r.attempt.N, ResumedInexact: r.state.Inexact,
 	}
 	if r.state.StoppedBy != "" {
 		result.Status = record.StoppedByGuard
@@ -223,7 +223,7 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 		}
 	}
 	r.state.Budgets.WallSeconds += time.Since(r.started).Seconds()
-	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, r.warnings, time.Now().UTC()
+	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, append(r.warnings, r.state.Warnings...), time.Now().UTC()
 	return result, r.Dir.WriteResult(result)
 }
 

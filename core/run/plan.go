@@ -33,7 +33,7 @@ func (r *runner) planStage(ctx context.Context, st *experiment.Stage) (plan sdk.
 		return plan, err
 	}
 	defer func() { err = errors.Join(err, sup.Close()) }()
-	spec, err := r.resources.instance(ctx, fmt.Sprintf("stage.%s.algorithm", st.Name), st.Algorithm)
+	spec, err := r.resources.instance(ctx, algorithmInstance(st.Name), st.Algorithm)
 	if err != nil {
 		return plan, err
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	Logger   *slog.Logger   // may be nil
 	// Started is told the number of the attempt once it exists; may be nil.
 	Started func(attempt, step int) error
+	// Lost is told why an attempt ended that another one continues, from its last checkpoint; may be nil.
+	Lost func(attempt, step int, reason string) error
 }
 
 // Evaluated begins the phase that tells what an evaluation gave.
@@ -94,8 +96,9 @@ type runner struct {
 
 	state    state
 	resume   *record.Checkpoint // that the state was read from; nil once the first stage has taken it up
-	inexact  bool
-	warnings []string
+	warnings []string           // of what the attempt reads and starts; those of the training are in the state
+	crash    *crash             // that ended the training
+	crashes  []string           // that the run went on after
 	started  time.Time
 	evals    map[string]evaluated // by name: the latest
 	// weightsOf is the stage that the weights to evaluate come from, -1 for the first ones.
@@ -118,11 +121,13 @@ func Execute(ctx context.Context, o Options) (result record.Result, err error) {
 	}
 	r := newRunner(o)
 	defer func() { err = errors.Join(err, r.close()) }()
-	if err := r.open(ctx); err != nil {
-		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	for err = r.advance(ctx); err != nil && r.restartable(ctx); {
+		if r, err = r.restart(); err == nil {
+			err = r.advance(ctx)
+		}
 	}
-	if err := r.train(ctx); err != nil {
-		return result, fmt.Errorf("run %s: %w", o.ID, err)
+	if err != nil {
+		return result, r.final(err)
 	}
 	result, err = r.finish(ctx)
 	if err != nil {
@@ -195,10 +200,11 @@ func (r *runner) open(ctx context.Context) error {
 	if err := r.Dir.WriteManifest(manifest); err != nil {
 		return err
 	}
-	r.inexact, r.resume = info.Inexact, from
+	r.resume = from
 	if err := r.loadPolicies(ctx, from); err != nil {
 		return err
 	}
+	r.carryOver(info)
 	if r.Started != nil {
 		if err := r.Started(r.attempt.N, r.state.Global); err != nil {
 			return err
@@ -371,9 +377,6 @@ func (r *runner) continuation(now record.Manifest) (*record.Checkpoint, record.A
 		return nil, info, &StaleError{r.ID, stale}
 	}
 	info.Inexact = len(info.Changes) > 0 || !now.Deterministic
-	if info.Inexact {
-		r.warnings = append(r.warnings, fmt.Sprintf("resumed at step %d on other preconditions %v: it need not equal an uninterrupted run", latest.Step, info.Changes))
-	}
 	return &latest, info, nil
 }
 

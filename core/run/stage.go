@@ -50,6 +50,7 @@ func (r *runner) train(ctx context.Context) error {
 			return fmt.Errorf("stage %q: %w", r.config.Stages[r.state.Stage].Name, err)
 		}
 		if err := s.train(ctx); err != nil {
+			r.crash = s.crashed(err)
 			return fmt.Errorf("stage %q: %w", s.config.Name, err)
 		}
 	}
@@ -227,7 +228,7 @@ func (s *stage) startPlugins(ctx context.Context) error {
 			s.scorer.sources = append(s.scorer.sources, reward)
 		}
 	}
-	spec, err := r.resources.instance(ctx, fmt.Sprintf("stage.%s.algorithm", s.config.Name), s.config.Algorithm)
+	spec, err := r.resources.instance(ctx, algorithmInstance(s.config.Name), s.config.Algorithm)
 	if err != nil {
 		return err
 	}
@@ -528,13 +529,13 @@ func (r *runner) guards(stage string, values map[string]float64) (bool, error) {
 		switch g.Action {
 		case "stop":
 			r.stopped = g.Name
-			r.warnings = append(r.warnings, text+"; the training was stopped")
+			r.state.Warnings = append(r.state.Warnings, text+"; the training was stopped")
 			due = true
 		case "checkpoint":
 			due = true
 		default:
 			if !slices.Contains(r.state.Warned, g.Name) {
-				r.warnings = append(r.warnings, text)
+				r.state.Warnings = append(r.state.Warnings, text)
 				r.state.Warned = append(r.state.Warned, g.Name)
 			}
 		}

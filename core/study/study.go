@@ -217,6 +217,9 @@ func (x *execution) execute(ctx context.Context, r plan.Run) error {
 			}
 			return x.note(record.Event{Run: r.ID, Attempt: n, Event: record.Started, Step: from})
 		},
+		Lost: func(n, at int, reason string) error {
+			return x.note(record.Event{Run: r.ID, Attempt: n, Event: record.Lost, Step: at, Message: reason})
+		},
 		Progress: func(p run.Progress) {
 			step = p.Step
 			if x.Progress != nil {

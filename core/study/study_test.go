@@ -419,38 +419,6 @@ func (e env) trust(t *testing.T) {
 	}
 }
 
-// TestCrashFailsOneRun: an algorithm of a third party dies in one arm; that run fails with what it last said, the
-// other arm finishes, and the failed run is executed again only when asked for.
-func TestCrashFailsOneRun(t *testing.T) {
-	e := thirdParty(t, "crash")
-	p, err := e.plan(t.Context(), "testdata/crash", "crash", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := e.options(p, t.TempDir())
-	summary, err := Execute(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if summary.Done != 1 || summary.Failed != 1 {
-		t.Fatalf("got %+v", summary)
-	}
-	for _, err := range summary.Errors {
-		for _, want := range []string{"stage.main.algorithm", "forage-crash", "out of luck at step 1"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("the error lacks %q: %v", want, err)
-			}
-		}
-	}
-	if summary, err = Execute(t.Context(), o); err != nil || summary.Skipped != 1 || summary.Failed != 0 {
-		t.Errorf("a failed run must be passed over: %+v, %v", summary, err)
-	}
-	o.RetryFailed = true
-	if summary, err = Execute(t.Context(), o); err != nil || summary.Failed != 1 {
-		t.Errorf("a failed run must be retried when asked for: %+v, %v", summary, err)
-	}
-}
-
 // TestServicesAndBadUpdates: an algorithm in a process of its own gets every service of the host, its state travels
 // through a checkpoint, and whatever is wrong with what it sends back fails its run with a message that says so.
 func TestServicesAndBadUpdates(t *testing.T) {

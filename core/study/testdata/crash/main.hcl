@@ -1,62 +1,23 @@
-# One arm's algorithm dies in its second step.
+# The process of one arm's algorithm dies in a step.
 
-corpus "world" {
-  builtin = "minihop"
-  seed    = seed + 1
+include {
+  files = ["../world.hcl"]
 }
 
-encoder "hashed" {
-  kind = "hashed"
+variable "record" {
+  type        = string
+  description = "file that counts how often the process has died"
 }
 
-index "dense" {
-  corpus  = corpus.world
-  encoder = encoder.hashed
-  unit    = "document"
-  hnsw {}
+variable "times" {
+  type    = number
+  default = 1
 }
 
-tool "search" {
-  retriever "dense" {
-    index = index.dense
-    k     = 2
-  }
-}
-
-dataset "train" {
-  builtin = "minihop"
-  split   = "train"
-  seed    = seed + 1
-}
-
-dataset "test" {
-  builtin = "minihop"
-  split   = "test"
-  seed    = seed + 1
-  limit   = 12
-}
-
-policy "habit" {
-  builtin = "minihop/habit"
-}
-
-agent "minihop" {
-  user = "<q> ${question.text} </q>"
-
-  protocol "tags" {
-    think       = { open = "<think>", close = "</think>" }
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "<information> ", close = " </information>" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
-  observation         = "%{for hit in hits}${hit.text} %{endfor}"
-  limit               = "limit"
-  max_searches        = 4
-  on_budget           = "limit_text"
-  max_response_tokens = 156
-  turn_tokens {
-    first = 14
-  }
+variable "exit" {
+  type        = bool
+  default     = false
+  description = "it ends by itself and is not killed"
 }
 
 ablation "crash" {
@@ -71,7 +32,11 @@ ablation "crash" {
   arm "crashing" {
     experiment = experiment.sound
     stage "main" {
-      algorithm "crash/crash" {}
+      algorithm "crash/crash" {
+        record = var.record
+        times  = var.times
+        exit   = var.exit
+      }
     }
   }
 }
@@ -94,8 +59,11 @@ experiment "sound" {
     algorithm "search-r1" {
       group_size = 2
     }
-    steps     = 2
+    steps     = 4
     questions = 2
+  }
+  checkpoint {
+    every = 1
   }
   evaluate "test" {
     dataset = dataset.test

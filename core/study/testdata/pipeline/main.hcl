@@ -1,46 +1,14 @@
 # Episodes of a teacher and a table are produced, main and a student copy the episodes, then main is trained with the
 # table as annotations of its questions.
 
+include {
+  files = ["../world.hcl"]
+}
+
 variable "wrong" {
   type        = string
   default     = "nothing"
   description = "what the algorithm of the first stage does wrong"
-}
-
-corpus "world" {
-  builtin = "minihop"
-  seed    = seed + 1
-}
-
-encoder "hashed" {
-  kind = "hashed"
-}
-
-index "dense" {
-  corpus  = corpus.world
-  encoder = encoder.hashed
-  unit    = "document"
-  flat {}
-}
-
-tool "search" {
-  retriever "dense" {
-    index = index.dense
-    k     = 2
-  }
-}
-
-dataset "train" {
-  builtin = "minihop"
-  split   = "train"
-  seed    = seed + 1
-}
-
-dataset "test" {
-  builtin = "minihop"
-  split   = "test"
-  seed    = seed + 1
-  limit   = 12
 }
 
 dataset "copied" {
@@ -58,28 +26,9 @@ policy "never" {
   builtin = "minihop/never"
 }
 
-policy "habit" {
+policy "teacher" {
   builtin = "minihop/habit"
   frozen  = true
-}
-
-agent "minihop" {
-  user = "<q> ${question.text} </q>"
-
-  protocol "tags" {
-    think       = { open = "<think>", close = "</think>" }
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "<information> ", close = " </information>" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
-  observation         = "%{for hit in hits}${hit.text} %{endfor}"
-  limit               = "limit"
-  max_searches        = 4
-  on_budget           = "limit_text"
-  max_response_tokens = 156
-  turn_tokens {
-    first = 14
-  }
 }
 
 agent "brief" {
@@ -119,7 +68,7 @@ agent "hasty" {
 
 experiment "pipeline" {
   seeds    = [0]
-  policies = { main = policy.never, student = policy.never, teacher = policy.habit }
+  policies = { main = policy.never, student = policy.never, teacher = policy.teacher }
   tools    = { search = tool.search }
   agents   = { hasty = agent.hasty }
   train    = dataset.train
@@ -138,7 +87,7 @@ experiment "pipeline" {
   stage "explore" {
     algorithm "pipeline/explore" {
       agents = [agent.minihop, agent.brief]
-      judge  = policy.habit
+      judge  = policy.teacher
       wrong  = var.wrong
     }
     produce   = var.wrong == "train" ? null : ["episodes", "tau"]

@@ -1,72 +1,13 @@
 # Two methods, three seeds, a few steps: what tests of whole studies run.
 
 include {
-  files = ["../../../../experiments/methods/search_r1.hcl", "../../../../experiments/methods/david_grpo.hcl"]
+  files = ["../world.hcl", "../../../../experiments/methods/search_r1.hcl", "../../../../experiments/methods/david_grpo.hcl"]
 }
 
 variable "steps" {
   type        = number
   default     = 3
   description = "training steps"
-}
-
-corpus "world" {
-  builtin = "minihop"
-  seed    = seed + 1
-}
-
-encoder "hashed" {
-  kind = "hashed"
-}
-
-index "dense" {
-  corpus  = corpus.world
-  encoder = encoder.hashed
-  unit    = "document"
-  hnsw {}
-}
-
-tool "search" {
-  retriever "dense" {
-    index = index.dense
-    k     = 2
-  }
-}
-
-dataset "train" {
-  builtin = "minihop"
-  split   = "train"
-  seed    = seed + 1
-}
-
-dataset "test" {
-  builtin = "minihop"
-  split   = "test"
-  seed    = seed + 1
-  limit   = 12
-}
-
-policy "habit" {
-  builtin = "minihop/habit"
-}
-
-agent "minihop" {
-  user = "<q> ${question.text} </q>"
-
-  protocol "tags" {
-    think       = { open = "<think>", close = "</think>" }
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "<information> ", close = " </information>" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
-  observation         = "%{for hit in hits}${hit.text} %{endfor}"
-  limit               = "limit"
-  max_searches        = 4
-  on_budget           = "limit_text"
-  max_response_tokens = 156
-  turn_tokens {
-    first = 14
-  }
 }
 
 ablation "small" {
