@@ -23,6 +23,7 @@ type draft struct {
 	id, question string
 	answers      []string
 	gold         []string // titles
+	ids          []string // of the documents of gold, where the record has them
 	passages     []passage
 	hops         int
 	kind         string
@@ -43,7 +44,7 @@ func formats() []format {
 		{"musique", func(r record) bool { return r.hasAll("question_decomposition", "answer") }, parseMusique, []string{"id", "question", "answer", "answer_aliases"}},
 		{"ircot", func(r record) bool { return r.hasAll("question_text", "answers_objects") }, parseIRCoT, []string{"question_id", "question_text", "answers_objects", "answers"}},
 		{"strategyqa", func(r record) bool { return r.hasAll("qid", "question") }, parseStrategyQA, []string{"qid", "question", "answer", "evidence"}},
-		{"normalized", func(r record) bool { return r.hasAll("question", "answers", "gold_titles") }, parseNormalized, []string{"id", "question", "answers", "gold_titles", "hops", "type"}},
+		{"normalized", func(r record) bool { return r.hasAll("question", "answers", "gold_titles") }, parseNormalized, []string{"id", "question", "answers", "gold_titles", "gold_ids", "hops", "type"}},
 		{"2wikimultihopqa", func(r record) bool { return r.hasAll("question", "supporting_facts", "evidences") }, parseHotpot, []string{"_id", "id", "question", "answer", "type"}},
 		{"hotpotqa", func(r record) bool { return r.hasAll("question", "supporting_facts") }, parseHotpot, []string{"_id", "id", "question", "answer", "type"}},
 		{"qa", func(r record) bool { return r.has("question") && (r.has("answer") || r.has("answers")) }, parseQA, []string{"id", "_id", "idx", "test_id", "question", "answer", "answers", "type", "hops"}},
@@ -96,6 +97,9 @@ func finish(r record, f format, d draft) (q episode.Question, expert string, err
 	}
 	if q.Text = text.Trim(d.question); q.Text == "" {
 		return q, "", r.errorf("the question is empty")
+	}
+	if d.ids != nil && len(d.ids) != len(d.gold) {
+		return q, "", r.errorf("question %q has %d gold ids for %d gold titles", q.ID, len(d.ids), len(d.gold))
 	}
 	q.Type, q.Hops = d.kind, d.hops
 	trimmed := false
@@ -160,16 +164,21 @@ func addGold(q *episode.Question, d draft) {
 		}
 	}
 	var seen []string
-	for _, title := range d.gold {
+	for i, title := range d.gold {
 		if slices.Contains(seen, title) {
 			continue
 		}
 		seen = append(seen, title)
+		id := ""
+		if d.ids != nil {
+			id = d.ids[i]
+		}
 		p := passage{title: title}
 		if i := slices.IndexFunc(d.passages, func(p passage) bool { return p.title == title }); i >= 0 {
 			p = d.passages[i]
 		}
 		add(p)
+		q.Gold[len(q.Gold)-1].DocumentID = id
 	}
 	if _, given := q.Metadata["support_docs"]; known && !given {
 		q.Metadata["support_docs"] = docs
@@ -223,8 +232,11 @@ func parseNormalized(r record, _ Spec) (d draft, err error) {
 	// MuSiQue's titles do not identify its gold paragraphs; with the paragraphs at hand each is a gold of its own.
 	if !r.has("decomposition") || len(d.passages) == 0 {
 		d.gold = append([]string{}, titles...)
+		if r.has("gold_ids") {
+			d.ids, err = r.texts("gold_ids", r.fields["gold_ids"])
+		}
 	}
-	return d, nil
+	return d, err
 }
 
 // contextEntry reads {title, sentences | text | paragraph_text, is_gold | is_supporting}.
