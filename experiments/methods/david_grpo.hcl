@@ -1,6 +1,8 @@
 # David-GRPO: a seeding stage on a few expert episodes, then GRPO with rewards for evidence and continuation of
 # promising prefixes. Semantics of the corrected release.
 # The prompt is not the paper's: it is worded anew from what the paper's prompt says.
+# The paper also trains on questions made out of the corpus's links: `forage generate` writes them to a file, which a study
+# gives as train = dataset.x with dataset "x" { path = "…" }.
 
 agent "david" {
   chat_template = true
