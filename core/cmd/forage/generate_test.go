@@ -59,7 +59,7 @@ experiment "asked" {
 	model.FailAfter.Store(0)
 	asked := model.Asked()
 	out := p.ok(args...)
-	wantAll(t, out, "156 documents", "mentions of titles", "chains tried", "(i) format", "(ii) found", "(iii) closed_book", "(iv) subset", "(v) wrong", "8 of 8", "of 2 hops  4", "of 3 hops  4", `path = "q.jsonl"`)
+	wantAll(t, spaced(out), "156 documents", "mentions of titles", "chains tried", "(i) format", "(ii) found", "(iii) closed_book", "(iv) subset", "(v) wrong", "questions 8 of 8", "of 2 hops 4", "of 3 hops 4", `path = "q.jsonl"`)
 	if n := strings.Count(p.read("q.jsonl"), "\n"); n != 8 {
 		t.Errorf("%d questions in the file", n)
 	}
@@ -74,8 +74,9 @@ experiment "asked" {
 	fresh := append(append([]string{}, args...), "--out", "fresh.jsonl")
 	before := model.Asked()
 	p.ok(fresh...)
-	if whole := model.Asked() - before; whole != again-1 {
-		t.Errorf("%d requests from the beginning, %d with a failure between (one of them failed); %d before it", whole, again, asked)
+	const atOnce = 8
+	if whole, failed := model.Asked()-before, again-(model.Asked()-before); failed < 1 || failed > atOnce {
+		t.Errorf("%d requests from the beginning, %d with a failure between, %d of them until it", whole, again, asked)
 	}
 	if p.read("fresh.jsonl") != p.read("q.jsonl") {
 		t.Error("the questions are not those of an uninterrupted call")
@@ -92,6 +93,9 @@ experiment "asked" {
 		t.Errorf("%v, %v", files, err)
 	}
 }
+
+// spaced is a text with single blanks.
+func spaced(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // TestGenerateWithFolder: a model in a folder is asked too; one that has learnt another task writes nothing of use, and
 // the summary says what became of its texts.
@@ -112,7 +116,7 @@ experiment "asked" {
 	if code != exitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	wantAll(t, stdout, "chains tried  3", "(i) format", "0 of 2")
+	wantAll(t, spaced(stdout), "chains tried 3", "(i) format 3", "questions 0 of 2")
 	wantAll(t, stderr, "used up", "--attempts", "q.jsonl.journal")
 	if !strings.Contains(p.read("q.jsonl.journal"), `"fate":"format"`) {
 		t.Error("the journal does not say what failed")
