@@ -33,6 +33,10 @@ var studies = map[string]map[string]string{
 	"papers/stepsearch/minihop": nil,
 	"papers/david_grpo":         papers,
 	"papers/david_grpo/minihop": nil,
+	"papers/frugalrag":          papers,
+	"papers/frugalrag/minihop":  nil,
+	"papers/grasp":              {"data": "absent", "models": "absent"},
+	"papers/grasp/minihop":      nil,
 }
 
 var papers = map[string]string{"data": "absent", "wiki": "absent.jsonl", "models": "absent"}

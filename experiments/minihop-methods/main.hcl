@@ -47,6 +47,22 @@ ablation "methods" {
     experiment = experiment.autocoa_small
   }
 
+  # Each on a base of its own, which was trained on its protocol. FrugalRAG finds evidence and leaves the answer to
+  # another model: there is none here, so it has no exact match.
+
+  arm "frugalrag" {
+    experiment = experiment.frugalrag_small
+    remove     = ["evaluate.elsewhere"]
+    evaluate "test" {
+      metrics = ["em", "f1", "evidence_recall", "evidence_any", "evidence_all", "searches", "unnecessary_searches", "policy_tokens"]
+    }
+  }
+
+  arm "grasp" {
+    experiment = experiment.grasp_small
+    remove     = ["evaluate.elsewhere"]
+  }
+
   # Reinforcement learning without a critic, with the reward of Search-R1.
 
   arm "grpo" {
@@ -187,5 +203,6 @@ ablation "methods" {
   axis "base" {
     path   = policies.main.builtin
     values = ["minihop/habit", "minihop/never"]
+    arms   = ["search_r1", "search_r1_ppo", "tree_grpo", "stepsearch", "david_grpo", "autocoa", "grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "dr_grpo", "dapo", "gspo", "offpolicy_mix", "preference", "sft", "r1", "agentic", "direct", "rag"]
   }
 }
