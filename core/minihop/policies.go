@@ -37,7 +37,7 @@ func Policy(name string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("minihop: base policy %q: %w", name, err)
 	}
-	files, err := PolicyFiles(false, protocolOf(short))
+	files, err := PolicyFiles(false, ProtocolOf(short))
 	if err != nil {
 		return nil, err
 	}

@@ -56,10 +56,10 @@ func (p Protocol) Check() error {
 	return err
 }
 
-// protocolOf is the protocol that the base policy of this name speaks: "json" and "json-…" are in JSON, "fields" in
+// ProtocolOf is the protocol that the base policy of this name speaks: "json" and "json-…" are in JSON, "fields" in
 // fields, names without a protocol's are in tags.
-func protocolOf(policy string) Protocol {
-	name, _, _ := strings.Cut(policy, "-")
+func ProtocolOf(policy string) Protocol {
+	name, _, _ := strings.Cut(strings.TrimPrefix(policy, "minihop/"), "-")
 	if slices.Contains(Protocols(), Protocol(name)) {
 		return Protocol(name)
 	}

@@ -102,19 +102,24 @@ func TestBasesRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 900 chains with each base")
 	}
-	wrong := 0.
-	chains, err := dataset.Open(t.Context(), dataset.Spec{Builtin: "minihop", Limit: 900, MiniHop: dataset.MiniHop{
-		Split: "stream", World: 77, Phase: string(minihop.PhaseSkill), WrongQuery: &wrong,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	backend, err := policy.OpenBackend("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer backend.Close()
 	for _, base := range minihop.Policies() {
+		protocol := minihop.ProtocolOf(base)
+		if asks[protocol] == nil {
+			t.Logf("%s: the protocol %q has tests of its own", base, protocol)
+			continue
+		}
+		wrong := 0.
+		chains, err := dataset.Open(t.Context(), dataset.Spec{Builtin: "minihop", Limit: 900, MiniHop: dataset.MiniHop{
+			Split: "stream", World: 77, Phase: string(minihop.PhaseSkill), WrongQuery: &wrong, Protocol: protocol,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		right, total, err := copies(t.Context(), base, t.TempDir(), chains, backend)
 		if err != nil {
 			t.Fatal(err)
@@ -136,6 +141,11 @@ func TestBasesRead(t *testing.T) {
 			t.Errorf("%s reads too badly to learn from: mean %.3f, least %.3f", base, mean, least)
 		}
 	}
+}
+
+// asks are the tokens that a query follows in a protocol, most of all the entity that it begins with.
+var asks = map[minihop.Protocol][]string{
+	minihop.ProtocolTags: {minihop.TagSearch}, minihop.ProtocolJSON: {minihop.FrameSemantic, minihop.FrameKeyword},
 }
 
 // place is where an entity is copied: after document hop of a chain of hops.
@@ -162,13 +172,19 @@ func copies(ctx context.Context, base, dir string, chains *dataset.Dataset, back
 	}
 	defer p.Close()
 	const rows = 100
-	session, err := p.NewSession(rows, minihop.MaxTokens)
+	session, err := p.NewSession(rows, p.Config().MaxPositions)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer session.Close()
-	search, _ := tok.TokenID("<search>")
-	answer, _ := tok.TokenID("<answer>")
+	var before []int32 // what an entity follows
+	for _, word := range append(asks[minihop.ProtocolOf(base)], minihop.TagAnswer) {
+		id, ok := tok.TokenID(word)
+		if !ok {
+			return nil, nil, fmt.Errorf("%s has no token %q", base, word)
+		}
+		before = append(before, id)
+	}
 
 	right, total = map[place]int{}, map[place]int{}
 	for first := 0; first < chains.Len(); first += rows {
@@ -191,9 +207,11 @@ func copies(ctx context.Context, base, dir string, chains *dataset.Dataset, back
 			if err != nil {
 				return nil, nil, err
 			}
-			hop := 0
+			hop, last := 0, int32(-1)
 			for j, id := range tokens {
-				if id == search || id == answer {
+				// A second search for the same entity is not another hop.
+				if slices.Contains(before, id) && tokens[j+1] != last {
+					last = tokens[j+1]
 					if hop > 0 { // the first search names the entity of the question
 						points[hop] = append(points[hop], point{place{q.Hops, hop}, tokens[:j+1], tokens[j+1]})
 					}
