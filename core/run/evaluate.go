@@ -320,7 +320,19 @@ func episodeMetrics(st *step, resp sdk.StepResponse) (map[string]float64, error)
 	}
 	var records []evaluation.Record
 	sums := map[string]float64{}
+	names := st.stage.self.agent.Tools
+	if len(names) < 2 {
+		names = nil // the calls of one tool are the searches
+	}
+	for _, name := range names {
+		sums["episode/calls/"+name] = 0
+	}
 	for _, ep := range own {
+		for _, turn := range ep.Turns {
+			if turn.Executed && turn.Action == episode.ActionCall && slices.Contains(names, turn.Tool) {
+				sums["episode/calls/"+turn.Tool]++
+			}
+		}
 		rec, err := evaluation.Score(st.questions[ep.QuestionID].Question, ep.Episode, evaluation.RuleHotpot)
 		if err != nil {
 			return nil, err
