@@ -1,8 +1,9 @@
 # The usual critic-free methods of reinforcement learning, each with the settings of its own paper, on the agent of
 # Search-R1 (search_r1.hcl, to be included beside this file). The reward is the answer's exact match, as there.
 #
-# Learning rates and numbers of steps and questions are those that the papers give for their own tasks and models; a
-# study that compares the methods sets them alike for all.
+# Learning rates and numbers of questions are those that the papers (GRPO, RLOO, REINFORCE++, DAPO) or the released scripts
+# (Dr. GRPO, LUFFY) give for their own tasks and models; GSPO gives none. The numbers of steps are ours. A study that
+# compares the methods sets all of them alike.
 
 experiment "grpo" {
   description = "GRPO as in DeepSeekMath: 64 episodes per question, divergence 0.04, one update per step"
@@ -186,6 +187,7 @@ experiment "r1" {
 
   sampling {
     temperature = 1
+    top_p       = 0.95
   }
   reward {
     source "outcome" {

@@ -1,4 +1,5 @@
-# Search-R1 (Jin et al., arXiv:2503.09516 and 2505.15117) with GRPO, as its v0.2 scripts run it.
+# Search-R1 (Jin et al., arXiv:2503.09516 and 2505.15117) with GRPO, as its scripts run it: v0.2, and v0.1 and v0.3 after
+# it. All three sample with top_p = 0.95, although the log-probabilities of the loss are of the whole vocabulary.
 # The prompt is not the paper's: it is worded anew from what the paper's prompt says.
 
 agent "search_r1" {
@@ -17,6 +18,7 @@ agent "search_r1" {
   max_turns              = 4
   on_budget              = "close"
   max_prompt_tokens      = 2048
+  max_response_tokens    = 4096
   max_observation_tokens = 500
   turn_tokens {
     first = 500
@@ -30,6 +32,7 @@ experiment "search_r1" {
 
   sampling {
     temperature = 1
+    top_p       = 0.95
   }
 
   reward {
@@ -56,6 +59,42 @@ experiment "search_r1" {
   }
 }
 
+# The first version: fewer steps, nearly all of them warm-up. Its release put every episode in a group of its own and took
+# the divergence off with the wrong sign; here groups are questions and the divergence holds the policy back.
+experiment "search_r1_v01" {
+  description = "Search-R1 with GRPO, v0.1: reward for the answer alone, 304 steps"
+  agent       = agent.search_r1
+  stages      = ["main"]
+
+  sampling {
+    temperature = 1
+    top_p       = 0.95
+  }
+
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    schedule "constant" {
+      warmup_steps = 289 # 0.95 of 305 steps
+      from_zero    = true
+    }
+    algorithm "search-r1" {
+      group_size = 5
+      mini_batch = 256
+    }
+    steps     = 304
+    questions = 512
+  }
+}
+
 # The v0.3 reward: structure and answer together, 0.2 and 0.1 as in the released scripts.
 experiment "search_r1_v03" {
   description = "Search-R1 v0.3 with GRPO: the reward also looks at the form"
@@ -64,6 +103,7 @@ experiment "search_r1_v03" {
 
   sampling {
     temperature = 1
+    top_p       = 0.95
   }
 
   reward {

@@ -141,6 +141,54 @@ experiment "search_r1_ppo_v01" {
   }
 }
 
+# The quick start of the release: Natural Questions alone, at most two searches, and a sampling cut-off.
+experiment "search_r1_ppo_nq" {
+  description = "Search-R1 with PPO, the quick start: two searches at most"
+  agent       = agent.search_r1
+  stages      = ["main"]
+
+  sampling {
+    temperature = 1
+    top_p       = 0.95
+  }
+
+  reward {
+    source "outcome" {
+      reward "em" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    agent {
+      max_turns = 2
+    }
+    optimizer "adamw" {
+      learning_rate = 1e-6
+    }
+    schedule "constant" {
+      warmup_steps = 286
+      from_zero    = true
+    }
+    critic {
+      optimizer "adamw" {
+        learning_rate = 1e-5
+      }
+      schedule "constant" {
+        warmup_steps = 15
+        from_zero    = true
+      }
+    }
+    algorithm "search-r1" {
+      estimator  = "gae"
+      group_size = 1
+      mini_batch = 256
+    }
+    steps     = 1004
+    questions = 512
+  }
+}
+
 # The v0.3 reward: structure and answer together, 0.2 and 0.1 as in the released scripts.
 experiment "search_r1_ppo_v03" {
   description = "Search-R1 with PPO, v0.3: the reward also looks at the form"

@@ -99,9 +99,6 @@ experiment "tree_grpo_web" {
     optimizer "adamw" {
       learning_rate = 1e-6
     }
-    schedule "constant" {
-      from_zero = true
-    }
     algorithm "tree-grpo" {
       mini_batch = 64
     }

@@ -142,6 +142,12 @@ func TestOffPolicyMixByHand(t *testing.T) {
 		t.Error("the shaping must turn to unlikely tokens")
 	}
 	near(t, "gradient of the policy's token", r.GradLogP[0][0], .25*5/10/2)
+
+	// The entropy is a mean over tokens although the rest is not.
+	without := r.Loss
+	policy.Entropy, expert.Entropy, c.EntropyCoefficient = []float64{2}, []float64{1, 3}, .1
+	o, err = offpolicymix.Objective(c)
+	near(t, "loss with entropy", eval(t, o, err, policy, expert).Loss, without-.1*2)
 }
 
 func TestPreferenceByHand(t *testing.T) {

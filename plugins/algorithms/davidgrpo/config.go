@@ -7,7 +7,7 @@ import (
 // Config is the configuration of the algorithm.
 type Config struct {
 	Phase        string `forage:"phase" default:"main" enum:"seed,main" doc:"seed: expert episodes are put into the groups, nothing is continued. main: promising prefixes are continued, no experts." source:"David-GRPO"`
-	GroupSize    int    `forage:"group_size" default:"5" min:"1" doc:"Episodes sampled per question; a replaced or inserted episode does not change it." source:"default (not in the paper)"`
+	GroupSize    int    `forage:"group_size" default:"5" min:"1" doc:"Episodes sampled per question; a replaced or inserted episode does not change it." source:"David-GRPO, training settings"`
 	NormalizeStd bool   `forage:"normalize_std" default:"true" doc:"Divide advantages by the standard deviation of the group's rewards." source:"GRPO (arXiv:2402.03300), section 4.1.2"`
 
 	Loss string `forage:"loss" default:"auto" enum:"auto,c1,c2" doc:"c2: mean over questions of the mean over episodes of the mean over policy tokens. c1, the older release: mean over all tokens after the prompt, where results take part in the entropy, the divergence and the denominator; needs the stage to train on observations. auto: c1 in the seed phase, c2 in the main phase, as released." source:"default (not in the paper)"`

@@ -84,12 +84,15 @@ func (a algorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepRespo
 	if c.loss() == lossC1 {
 		take = grpo.TokenSamples
 	}
-	if samples := take(groups, c.NormalizeStd); len(samples) > 0 {
-		out.Updates = []sdk.Update{{
-			Objective: objectiveName, Samples: samples, Epochs: c.Epochs, Temperature: c.Temperature, Order: sdk.OrderGiven,
-			MiniBatch: sdk.MiniBatch{Count: grpo.MiniBatch(grpo.Groups(samples), c.MiniBatch, c.Updates), Unit: sdk.UnitQuestion},
-		}}
+	samples := take(groups, c.NormalizeStd)
+	if len(samples) == 0 || c.kl() == "none" && c.EntropyCoefficient == 0 && !grpo.Learnable(samples) {
+		out.Metrics["groups/no_update"] = 1
+		return out, nil
 	}
+	out.Updates = []sdk.Update{{
+		Objective: objectiveName, Samples: samples, Epochs: c.Epochs, Temperature: c.Temperature, Order: sdk.OrderGiven,
+		MiniBatch: sdk.MiniBatch{Count: grpo.MiniBatch(grpo.Groups(samples), c.MiniBatch, c.Updates), Unit: sdk.UnitQuestion},
+	}}
 	return out, nil
 }
 

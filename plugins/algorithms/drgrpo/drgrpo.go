@@ -17,7 +17,7 @@ type Config struct {
 	LengthNormalizer float64 `forage:"length_normalizer" default:"3000" min:"1" doc:"Constant that the sum over a response's tokens is divided by: the most tokens of a response. The released scripts generate at most 3000." source:"default (not in the paper)"`
 	ClipLow          float64 `forage:"clip_low" default:"0.2" min:"0" max:"1" doc:"The ratio to the sampling policy is clipped below at 1 - clip_low." source:"default (not in the paper)"`
 	ClipHigh         float64 `forage:"clip_high" default:"0.2" min:"0" doc:"The ratio to the sampling policy is clipped above at 1 + clip_high." source:"default (not in the paper)"`
-	MiniBatch        int     `forage:"mini_batch" default:"0" min:"0" doc:"Episodes per optimizer step; 0 takes all of a training step at once." source:"default (not in the paper)"`
+	MiniBatch        int     `forage:"mini_batch" default:"128" min:"0" doc:"Episodes per optimizer step; 0 takes all of a training step at once. The released scripts have 128." source:"default (not in the paper)"`
 	Updates          int     `forage:"updates" default:"0" min:"0" doc:"Optimizer steps per training step and epoch: sets mini_batch from the number of episodes. 0 leaves mini_batch as it is." source:"default (not in the paper)"`
 	Epochs           int     `forage:"epochs" default:"1" min:"1" doc:"Passes over the episodes of a training step." source:"default (not in the paper)"`
 	Temperature      float64 `forage:"temperature" default:"0" min:"0" doc:"Temperature that the log-probabilities of the loss are taken at; 0 is the one that the episodes were sampled with." source:"default (not in the paper)"`

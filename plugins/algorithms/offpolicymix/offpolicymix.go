@@ -34,14 +34,15 @@ type Config struct {
 const expert = "expert"
 
 // Objective is the loss of a configuration: per token of the policy minus advantage times ratio, per token of an expert
-// minus advantage times p / (p + gamma), averaged over both, minus the entropy.
+// minus advantage times p / (p + gamma), averaged over both, minus the entropy, which is a mean over tokens whatever the
+// average (as in the release).
 func Objective(c Config) (objective.Objective, error) {
 	p := objective.Exp(objective.LogP())
 	shaped := objective.Div(p, objective.Add(p, objective.Const(c.Gamma)))
 	weight := objective.Where(objective.Field(expert, objective.Sequence), shaped, objective.Ratio())
 	aggregate := grpo.Aggregation(c.Aggregation, c.LengthNormalizer)
 	surrogate := aggregate(objective.Mul(objective.Neg(objective.Field(grpo.Field, objective.Sequence)), weight))
-	entropy := aggregate(objective.Entropy())
+	entropy := objective.TokenMean(objective.Entropy(), objective.MaskPolicy)
 	loss := surrogate
 	if c.EntropyCoefficient != 0 {
 		loss = objective.Sub(loss, objective.Mul(objective.Const(c.EntropyCoefficient), entropy))

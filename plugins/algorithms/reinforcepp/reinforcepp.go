@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/diag"
@@ -17,12 +18,12 @@ import (
 
 // Config is the configuration of the algorithm.
 type Config struct {
-	GroupSize     int     `forage:"group_size" default:"1" min:"1" doc:"Episodes sampled per question." source:"REINFORCE++ (arXiv:2501.03262), section 3"`
+	GroupSize     int     `forage:"group_size" default:"1" min:"1" doc:"Episodes sampled per question. The method needs one; the first version of the paper samples 4 in its experiments." source:"REINFORCE++ (arXiv:2501.03262), section 3"`
 	Baseline      string  `forage:"baseline" default:"none" enum:"none,group_mean" doc:"none: rewards as they are; group_mean: less the mean reward of the question's episodes, which needs group_size 2 or more." source:"REINFORCE++ (arXiv:2501.03262), section 3"`
-	KLCoefficient float64 `forage:"kl_coefficient" default:"0.001" min:"0" doc:"Weight of the divergence from the policy that the stage started from, taken off the reward of each token; 0 turns it off." source:"default (not in the paper)"`
-	ClipLow       float64 `forage:"clip_low" default:"0.2" min:"0" max:"1" doc:"The ratio to the sampling policy is clipped below at 1 - clip_low." source:"REINFORCE++ (arXiv:2501.03262), section 3"`
-	ClipHigh      float64 `forage:"clip_high" default:"0.2" min:"0" doc:"The ratio to the sampling policy is clipped above at 1 + clip_high." source:"REINFORCE++ (arXiv:2501.03262), section 3"`
-	MiniBatch     int     `forage:"mini_batch" default:"0" min:"0" doc:"Episodes per optimizer step; 0 takes all of a training step at once." source:"default (not in the paper)"`
+	KLCoefficient float64 `forage:"kl_coefficient" default:"0.001" min:"0" doc:"Weight of the divergence from the policy that the stage started from, taken off the reward of each token; 0 turns it off. The paper has 0.001 for mathematics and 0.01 for other tasks." source:"REINFORCE++ (arXiv:2501.03262v1), table 1"`
+	ClipLow       float64 `forage:"clip_low" default:"0.2" min:"0" max:"1" doc:"The ratio to the sampling policy is clipped below at 1 - clip_low." source:"REINFORCE++ (arXiv:2501.03262v1), table 1"`
+	ClipHigh      float64 `forage:"clip_high" default:"0.2" min:"0" doc:"The ratio to the sampling policy is clipped above at 1 + clip_high." source:"REINFORCE++ (arXiv:2501.03262v1), table 1"`
+	MiniBatch     int     `forage:"mini_batch" default:"128" min:"0" doc:"Episodes per optimizer step; 0 takes all of a training step at once." source:"REINFORCE++ (arXiv:2501.03262v1), table 1"`
 	Updates       int     `forage:"updates" default:"0" min:"0" doc:"Optimizer steps per training step and epoch: sets mini_batch from the number of episodes. 0 leaves mini_batch as it is." source:"default (not in the paper)"`
 	Epochs        int     `forage:"epochs" default:"1" min:"1" doc:"Passes over the episodes of a training step." source:"default (not in the paper)"`
 	Temperature   float64 `forage:"temperature" default:"0" min:"0" doc:"Temperature that the log-probabilities are taken at; 0 is the one that the episodes were sampled with." source:"default (not in the paper)"`
@@ -101,7 +102,7 @@ func collect(ctx context.Context, c Config, host sdk.Host, req sdk.StepRequest) 
 			}
 			episodes = append(episodes, one)
 			for k, seq := range e.Sequences {
-				if seq.ResponseLength() > 0 {
+				if grpo.Trainable(seq) {
 					b.Samples = append(b.Samples, sdk.Sample{EpisodeID: e.ID, Sequence: k, Group: g.Name})
 				}
 			}
@@ -114,9 +115,9 @@ func collect(ctx context.Context, c Config, host sdk.Host, req sdk.StepRequest) 
 		}
 	}
 	at := 0
-	for _, sequences := range Advantages(episodes) {
-		for _, values := range sequences {
-			if len(values) > 0 {
+	for i, sequences := range Advantages(episodes) {
+		for k, values := range sequences {
+			if slices.Contains(episodes[i].Mask[k], true) {
 				b.Samples[at].TokenFields = map[string][]float32{grpo.Field: values}
 				at++
 			}

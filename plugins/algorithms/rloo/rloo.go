@@ -15,9 +15,9 @@ import (
 // Config is the configuration of the algorithm.
 type Config struct {
 	GroupSize     int     `forage:"group_size" default:"4" min:"2" doc:"Episodes sampled per question." source:"RLOO (arXiv:2402.14740), section 4"`
-	KLCoefficient float64 `forage:"kl_coefficient" default:"0.03" min:"0" doc:"Weight of the divergence from the policy that the stage started from, taken off the reward; 0 turns it off." source:"default (not in the paper)"`
-	MiniBatch     int     `forage:"mini_batch" default:"0" min:"0" doc:"Episodes per optimizer step; 0 takes all of a training step at once, so that every gradient is on-policy." source:"default (not in the paper)"`
-	Updates       int     `forage:"updates" default:"0" min:"0" doc:"Optimizer steps per training step and epoch: sets mini_batch from the number of episodes. 0 leaves mini_batch as it is." source:"default (not in the paper)"`
+	KLCoefficient float64 `forage:"kl_coefficient" default:"0.03" min:"0" doc:"Weight of the divergence from the policy that the stage started from, taken off the reward; 0 turns it off." source:"RLOO (arXiv:2402.14740), appendix C (TL;DR)"`
+	MiniBatch     int     `forage:"mini_batch" default:"0" min:"0" doc:"Episodes per optimizer step; used where updates is 0. 0 takes all of a training step at once, so that every gradient is on-policy." source:"default (not in the paper)"`
+	Updates       int     `forage:"updates" default:"2" min:"0" doc:"Optimizer steps per training step and epoch: sets mini_batch from the number of episodes. 0 leaves mini_batch as it is." source:"RLOO (arXiv:2402.14740), appendix C"`
 	Epochs        int     `forage:"epochs" default:"1" min:"1" doc:"Passes over the episodes of a training step." source:"default (not in the paper)"`
 	Temperature   float64 `forage:"temperature" default:"0" min:"0" doc:"Temperature that the log-probabilities are taken at; 0 is the one that the episodes were sampled with." source:"default (not in the paper)"`
 }

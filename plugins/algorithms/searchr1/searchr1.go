@@ -98,7 +98,8 @@ func (c Config) grpo(host sdk.Host) (sdk.Algorithm, error) {
 	o, err := Objective(c)
 	m := grpo.Method{
 		Label: label, Config: c, Objective: o, Training: c.training(), TrainsObservations: !c.MaskObservations,
-		Collect: grpo.CollectGroups(host, c.GroupSize, func(rewards []float64) []float64 { return grpo.Advantages(rewards, c.NormalizeStd) }),
+		AdvantagesOnly: c.kl() == "none" && c.EntropyCoefficient == 0,
+		Collect:        grpo.CollectGroups(host, c.GroupSize, func(rewards []float64) []float64 { return grpo.Advantages(rewards, c.NormalizeStd) }),
 	}
 	if c.kl() != "none" {
 		m.Reference = sdk.ReferenceStageStart

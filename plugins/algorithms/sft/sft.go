@@ -71,10 +71,21 @@ func (a algorithm) Step(_ context.Context, req sdk.StepRequest) (sdk.StepRespons
 	}
 	out := sdk.StepResponse{Metrics: map[string]float64{"experts/episodes": float64(len(chosen)), "experts/missing": float64(len(missing))}}
 	var samples []sdk.Sample
+	empty := 0.
 	for _, e := range chosen {
-		for k := range e.Sequences {
+		before := len(samples)
+		for k, seq := range e.Sequences {
+			if !grpo.Trainable(seq) && (a.config.Observations != "trained" || seq.ResponseLength() == 0) {
+				continue // nothing in it is the expert's
+			}
 			samples = append(samples, sdk.Sample{EpisodeID: e.ID, Sequence: k})
 		}
+		if len(samples) == before {
+			empty++
+		}
+	}
+	if empty > 0 {
+		out.Metrics["experts/empty"] = empty
 	}
 	if len(samples) > 0 {
 		out.Updates = []sdk.Update{{

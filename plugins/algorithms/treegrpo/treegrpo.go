@@ -78,12 +78,14 @@ func (a algorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepRespo
 		return sdk.StepResponse{}, err
 	}
 	out := sdk.StepResponse{Metrics: grpo.Merge(grpo.Metrics(groups), c.budget(forests))}
-	if len(samples) > 0 {
-		out.Updates = []sdk.Update{{
-			Objective: objectiveName, Samples: samples, Epochs: c.Epochs, Temperature: c.Temperature, Order: sdk.OrderGiven,
-			MiniBatch: sdk.MiniBatch{Count: grpo.MiniBatch(grpo.Groups(samples), c.MiniBatch, c.Updates), Unit: sdk.UnitQuestion},
-		}}
+	if len(samples) == 0 || !c.usesReference() && c.EntropyCoefficient == 0 && !grpo.Learnable(samples) {
+		out.Metrics["groups/no_update"] = 1
+		return out, nil
 	}
+	out.Updates = []sdk.Update{{
+		Objective: objectiveName, Samples: samples, Epochs: c.Epochs, Temperature: c.Temperature, Order: sdk.OrderGiven,
+		MiniBatch: sdk.MiniBatch{Count: grpo.MiniBatch(grpo.Groups(samples), c.MiniBatch, c.Updates), Unit: sdk.UnitQuestion},
+	}}
 	return out, nil
 }
 
@@ -187,7 +189,7 @@ func (c Config) weigh(groups []grpo.Group, episodes []episode.Episode, rewards [
 	var samples []sdk.Sample
 	sample := func(i int, set func(*sdk.Sample)) {
 		for k, seq := range episodes[i].Sequences {
-			if seq.ResponseLength() == 0 || !groups[leaves[i].Question].Teaches() {
+			if !grpo.Trainable(seq) || !groups[leaves[i].Question].Teaches() {
 				continue
 			}
 			s := sdk.Sample{EpisodeID: episodes[i].ID, Sequence: k, Group: groups[leaves[i].Question].Name}

@@ -93,6 +93,12 @@ func (g Group) Teaches() bool {
 	return len(g.Episodes) > 1 || len(g.Episodes) == 1 && g.Failed == 0
 }
 
+// Trainable says whether the policy wrote any token of a sequence: not where its prompt left no room, or where all that
+// follows the prompt is the work of tools. Metrics count the episodes of which no sequence is as episodes/empty.
+func Trainable(seq episode.Sequence) bool {
+	return slices.ContainsFunc(seq.Segments, func(s episode.Segment) bool { return s.Kind == episode.Policy && s.End > s.Start })
+}
+
 // Field is the name of the field that holds the advantage.
 const Field = "advantage"
 
@@ -131,8 +137,8 @@ func samples(groups []Group, advantages func([]float64) []float64, set func(*sdk
 		}
 		for i, a := range advantages(g.Rewards) {
 			for k, seq := range g.Episodes[i].Sequences {
-				if seq.ResponseLength() == 0 {
-					continue // the prompt left no room: its reward counts in the group, but there is nothing to train
+				if !Trainable(seq) {
+					continue // its reward counts in the group, but there is nothing to train
 				}
 				s := sdk.Sample{EpisodeID: g.Episodes[i].ID, Sequence: k, Group: g.Name}
 				set(&s, seq, a)
@@ -160,7 +166,7 @@ func Metrics(groups []Group) map[string]float64 {
 			skipped++
 		}
 		for _, e := range g.Episodes {
-			if !slices.ContainsFunc(e.Sequences, func(s episode.Sequence) bool { return s.ResponseLength() > 0 }) {
+			if !slices.ContainsFunc(e.Sequences, Trainable) {
 				empty++
 			}
 		}

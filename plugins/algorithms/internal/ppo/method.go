@@ -216,7 +216,8 @@ func (m Method) collect(ctx context.Context, groups []grpo.Group) ([]response, e
 }
 
 // samples estimates advantages and returns, and reports the rewards behind them in out. The samples of critic and policy
-// are the same sequences, each with the field that its objective reads.
+// are the same sequences, each with the field that its objective reads; those in which the policy wrote nothing teach
+// the critic alone.
 func (m Method) samples(groups []grpo.Group, responses []response, out sdk.StepResponse) (critic, policy []sdk.Sample, err error) {
 	s := m.Settings
 	var raw, returns [][]float64
@@ -265,7 +266,9 @@ func (m Method) samples(groups []grpo.Group, responses []response, out sdk.StepR
 						TokenFields: map[string][]float32{field: float32s(values[at : at+n])}}
 				}
 				critic = append(critic, sample(returnField, returns[i]))
-				policy = append(policy, sample(advantageField, whitened[i]))
+				if grpo.Trainable(seq) {
+					policy = append(policy, sample(advantageField, whitened[i]))
+				}
 			}
 			at += n
 		}
