@@ -19,9 +19,9 @@ agent "david" {
   observation = "%{for i, hit in hits}result ${i + 1}: \"${hit.title}\"\n${hit.text}\n%{endfor}"
   limit       = "\n\n<search_result> The search budget is used up. </search_result>\n\n"
 
-  max_searches      = 10
-  on_budget         = "limit_text"
-  max_prompt_tokens = 1024
+  max_searches        = 10
+  on_budget           = "limit_text"
+  max_prompt_tokens   = 1024
   max_response_tokens = 8192
   turn_tokens {
     first = 2048

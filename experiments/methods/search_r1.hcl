@@ -7,10 +7,10 @@ agent "search_r1" {
   user          = file("prompts/search_r1.txt")
 
   protocol "tags" {
-    think        = { open = "<think>", close = "</think>" }
-    call         = { open = "<search>", close = "</search>" }
-    observation  = { open = "\n\n<information>", close = "</information>\n\n" }
-    answer       = { open = "<answer>", close = "</answer>" }
+    think       = { open = "<think>", close = "</think>" }
+    call        = { open = "<search>", close = "</search>" }
+    observation = { open = "\n\n<information>", close = "</information>\n\n" }
+    answer      = { open = "<answer>", close = "</answer>" }
   }
   observation = "%{for i, hit in hits}Doc ${i + 1}(Title: \"${hit.title}\") ${hit.text}\n%{endfor}"
   invalid     = "\nThat was no action I can carry out. To search, put a query between <search> and </search>; to answer, put the answer between <answer> and </answer>. Let me try again.\n"
