@@ -136,6 +136,9 @@ func (s *stage) restore(ctx context.Context) error {
 // takeReference makes the reference policy: the weights that the stage started from, or those of the run.
 func (s *stage) takeReference(ctx context.Context, which string) error {
 	r := s.run
+	if s.model.Policy == nil {
+		return fmt.Errorf("policy %q is behind an endpoint and has no weights to keep: %w", s.role(), sdk.ErrNotSupported)
+	}
 	dir, err := r.folder(roleOf(s.config.Policy))
 	if err != nil {
 		return err

@@ -42,6 +42,14 @@ type modelSampler interface {
 	Close() error
 }
 
+// positions is the longest sequence that the model was made for.
+func (m *model) positions() int {
+	if m.Policy == nil {
+		return m.sampler.MaxContext()
+	}
+	return m.Config().MaxPositions
+}
+
 func (m *model) close() error {
 	err := m.sampler.Close()
 	if m.Policy != nil {

@@ -107,7 +107,7 @@ func (s *stage) expert(q drawn) (*rollout.Episode, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", expert.Place, err)
 	}
-	if n, most := len(ep.Tokens[0]), s.model.Config().MaxPositions; n > most {
+	if n, most := len(ep.Tokens[0]), s.model.positions(); n > most {
 		return nil, false, fmt.Errorf("%s: the expert of question %s has %d tokens with its prompt, the model was made for %d: remove it", expert.Place, q.ID, n, most)
 	}
 	return ep, true, nil
@@ -458,7 +458,7 @@ func (st *step) rerender(ep *rollout.Episode, q episode.Question, turns []int, b
 // fits refuses an episode that is longer than what the policy was made for.
 func (s *stage) fits(ep *rollout.Episode) error {
 	for _, tokens := range ep.Tokens {
-		if n, most := len(tokens), s.model.Config().MaxPositions; n > most {
+		if n, most := len(tokens), s.model.positions(); n > most {
 			return fmt.Errorf("episode %s of question %s has %d tokens with its prompt, the model was made for %d: remove it", ep.ID, ep.QuestionID, n, most)
 		}
 	}

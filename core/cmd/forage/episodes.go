@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,6 +92,14 @@ func (a *app) printEpisodes(r record.Run, f *episodeFlags) error {
 			where = fmt.Sprintf("step %d, stage %s", e.Step, e.Stage)
 		}
 		writeEpisode(a.out, e.Episode, where, e.UsedReward)
+		if by := e.AnsweredBy; by != nil {
+			own := "none"
+			if by.PolicyAnswer != nil {
+				own = strconv.Quote(*by.PolicyAnswer)
+			}
+			fmt.Fprintf(a.out, "answered by %s from %d hits (%d left out); the policy's own answer: %s\n", by.Policy, len(by.Evidence), by.Left, own)
+			writeText(a.out, "written", by.Text)
+		}
 	}
 	if len(list) < chosen {
 		fmt.Fprintf(a.out, "\n%d more; --limit 0 prints all, --question and --id choose.\n", chosen-len(list))
