@@ -235,10 +235,69 @@ func (v variant) knownExperts() []episode.Episode {
 	return nil
 }
 
-// outcome is what a step reported, and how many samples it trains the policy on.
+// TestGroupsAreCompared: the advantages that reach the trainer sum to zero in each group, do not depend on a constant added
+// to all rewards, and grow with their scale only where the method does not divide by their spread.
+func TestGroupsAreCompared(t *testing.T) {
+	for _, c := range []struct {
+		v     variant
+		grows bool
+	}{
+		{v: variant{plugin: "grpo", values: map[string]any{"group_size": 4}}},
+		{v: variant{plugin: "grpo", values: map[string]any{"group_size": 4, "normalize_std": false}}, grows: true},
+		{v: variant{plugin: "rloo", values: map[string]any{"kl_coefficient": 0}}, grows: true},
+		{v: variant{plugin: "dr-grpo"}, grows: true},
+		{v: variant{plugin: "dapo", values: map[string]any{"group_size": 4, "dynamic_sampling": false}}},
+		{v: variant{plugin: "gspo"}},
+		{v: variant{plugin: "search-r1"}},
+		{v: variant{plugin: "stepsearch", values: map[string]any{"estimator": "grpo", "group_size": 4}}},
+		{v: variant{plugin: "david-grpo", values: map[string]any{"continuation": map[string]any{"enabled": false}}}},
+		{v: variant{plugin: "tree-grpo"}},
+		{v: variant{plugin: "frugalrag"}},
+	} {
+		t.Run(c.v.name(), func(t *testing.T) {
+			advantages := func(scale, shift float64) map[string]float64 {
+				sums, out := map[string]float64{}, map[string]float64{}
+				for _, s := range c.v.try(t, c.v.values, func(h *sdktest.Host, r sdk.RolloutRequest, q episode.Question, n int) episode.Episode {
+					e := sdktest.Sample(h, r, q, n)
+					e.Rewards.Total = scale*float64(n%3)/2 + shift
+					return e
+				}, nil).samples {
+					out[s.EpisodeID] = s.SequenceFields["advantage"]
+					sums[s.Group] += s.SequenceFields["advantage"]
+				}
+				for group, sum := range sums {
+					if math.Abs(sum) > 1e-9 {
+						t.Errorf("the advantages of %s sum to %v", group, sum)
+					}
+				}
+				return out
+			}
+			factor := 1.
+			if c.grows {
+				factor = 4
+			}
+			usual, larger, shifted := advantages(1, 0), advantages(4, 0), advantages(1, 3)
+			different := 0
+			for id, a := range usual {
+				if math.Abs(larger[id]-factor*a) > 1e-3 || math.Abs(shifted[id]-a) > 1e-9 {
+					t.Errorf("%s: advantage %v, %v with rewards of four times the scale, %v with 3 added to all", id, a, larger[id], shifted[id])
+				}
+				if a != 0 {
+					different++
+				}
+			}
+			if different == 0 {
+				t.Error("no advantage differs from 0")
+			}
+		})
+	}
+}
+
+// outcome is what a step reported, and the samples that it trains the policy on.
 type outcome struct {
 	metrics map[string]float64
 	trained int
+	samples []sdk.Sample
 }
 
 // try runs one step and evaluates its updates as a trainer would, all samples of one in a mini-batch. All that a loss may
@@ -278,6 +337,7 @@ func (v variant) try(t *testing.T, values map[string]any, sample script, experts
 		everywhere := plan.TrainsObservations || o.Trains == objective.TrainsCritic
 		if o.Trains == objective.TrainsPolicy {
 			out.trained += len(u.Samples)
+			out.samples = append(out.samples, u.Samples...)
 		}
 		var batch objective.Batch
 		for _, s := range u.Samples {
