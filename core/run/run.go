@@ -220,6 +220,9 @@ func (r *runner) open(ctx context.Context) error {
 	if err := r.startTools(ctx); err != nil {
 		return err
 	}
+	if err := r.checkVocabulary(ctx); err != nil {
+		return err
+	}
 	return r.checkExperts(ctx)
 }
 

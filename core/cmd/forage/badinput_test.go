@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,10 @@ func TestBadInput(t *testing.T) {
 		"malformed question": {
 			files: data(goodCorpus, goodQuestions+"{\"id\": 7\n"), args: []string{"run", "study"}, code: 1,
 			want: []string{"questions.jsonl:3"},
+		},
+		"questions in other words": {
+			files: data(goodCorpus, `{"id": "q", "question": "Welcher Fluss durchquert Galdia?", "golden_answers": ["crowns"]}`), args: []string{"run", "study"}, code: 1,
+			want: []string{"dataset.train", "main.hcl:", "4 of 4 words looked at", "not in the vocabulary of policy.fresh", "vocabulary of bytes"},
 		},
 		"encoder and index of different dimensions": {
 			files: map[string]string{"study/main.hcl": study, "other/main.hcl": changed("  kind = \"hashed\"", "  kind = \"hashed\"\n  dimensions = 64")},
@@ -357,6 +362,15 @@ func TestSecondProcess(t *testing.T) {
 	for id, s := range states {
 		if s.Status != record.Lost {
 			t.Errorf("run %s is %s after an interrupt", id, s.Status)
+		}
+	}
+	for id := range states {
+		shown := p.ok("status", "study-groups")
+		if !slices.ContainsFunc(strings.Split(shown, "\n"), func(line string) bool {
+			f := strings.Fields(line)
+			return len(f) > 3 && slices.Equal(f[:4], []string{id, "two", "0", "lost"})
+		}) {
+			t.Errorf("the status of records alone does not say what run %s is:\n%s", id, shown)
 		}
 	}
 	again := p.command("run", "study", "--only", "two", "-var", "steps=100000")

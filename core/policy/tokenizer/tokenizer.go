@@ -213,6 +213,22 @@ func (t *Tokenizer) EncodeStrict(text string, special bool) ([]int32, error) {
 	return e.ids, e.err
 }
 
+// Unknown counts the words of a text from outside that a WordLevel vocabulary lacks, and all its words. A byte-level
+// vocabulary lacks no words: of is 0.
+func (t *Tokenizer) Unknown(text string) (unknown, of int) {
+	words, ok := t.model.(*wordLevel)
+	if !ok {
+		return 0, 0
+	}
+	for _, id := range t.Encode(text, false) {
+		of++
+		if id == words.unknown {
+			unknown++
+		}
+	}
+	return unknown, of
+}
+
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -280,6 +280,12 @@ func TestWords(t *testing.T) {
 	if _, err := tok.EncodeStrict(text, true); err != nil {
 		t.Error(err)
 	}
+	if unknown, of := tok.Unknown("what is the flag of Velm ?"); unknown != 1 || of != 7 {
+		t.Errorf("%d of %d words are unknown", unknown, of)
+	}
+	if unknown, of := loadTiny(t, "tiny-llama").Unknown("what is the flag of Velm ?"); unknown != 0 || of != 0 {
+		t.Errorf("byte-level: %d of %d words are unknown", unknown, of)
+	}
 	for _, bad := range []string{"what is Orla's ?", "what\xff"} {
 		if _, err := tok.EncodeStrict(bad, true); err == nil {
 			t.Errorf("%q was encoded", bad)
