@@ -80,7 +80,7 @@ func axisGroups(a *experiment.Ablation, arm string) [][]*experiment.Axis {
 
 func newCell(a *experiment.Ablation, arm *experiment.Arm, values map[string]experiment.AxisValue) Cell {
 	c := Cell{Arm: arm.Name, Whole: arm.WholeMethod(), Parts: arm.Parts, Experiment: arm.Experiment, arm: arm, values: values}
-	key, label := []string{arm.Name}, []string{}
+	key := []string{arm.Name}
 	for _, x := range a.Axes {
 		v, ok := values[x.Name]
 		if !ok {
@@ -88,12 +88,8 @@ func newCell(a *experiment.Ablation, arm *experiment.Arm, values map[string]expe
 		}
 		c.Axes = append(c.Axes, Setting{x.Name, v.Display})
 		key = append(key, x.Name+"="+v.Display)
-		label = append(label, x.Name+" "+v.Display)
 	}
-	c.Key, c.Label = strings.Join(key, ","), arm.Name
-	if len(label) > 0 {
-		c.Label += " (" + strings.Join(label, ", ") + ")"
-	}
+	c.Key = strings.Join(key, ",")
 	return c
 }
 

@@ -40,10 +40,11 @@ type Sensitivity struct {
 
 // Cell is an arm with values of axes.
 type Cell struct {
-	Key   string    // arm, then axis=value in the order of the ablation: "search_r1", "search_r1,group=3"
-	Arm   string    // label
-	Axes  []Setting // in the order of the ablation
-	Label string    // for tables: "search_r1 (group 3)"
+	// Key names the cell wherever it is told of: the arm, then axis=value in the order of the ablation: "search_r1",
+	// "search_r1,group=3".
+	Key  string
+	Arm  string    // label
+	Axes []Setting // in the order of the ablation
 	// Whole says that the arm is a method as its experiment has it; else Parts are the paths that it changes.
 	Whole      bool
 	Parts      []string
@@ -75,6 +76,9 @@ type Run struct {
 	Reasons []string // what changed, for a stale run
 	Absent  []experiment.Input
 }
+
+// Name is what people are told of: the run's cell and seed.
+func (r Run) Name() string { return fmt.Sprintf("%s seed %d", r.Cell.Key, r.Seed) }
 
 // HCL is the run's configuration as a study of one run, which gives the same run id.
 func (r Run) HCL() []byte { return r.Config.HCL() }

@@ -38,7 +38,7 @@ func (p *Plan) Print(w io.Writer) error {
 	if p.Description != "" {
 		fmt.Fprintln(b, p.Description)
 	}
-	fmt.Fprintf(b, "\n%d cells, %d seeds, %d runs\n\n", len(p.Cells), len(p.Seeds), len(p.Runs))
+	fmt.Fprintf(b, "\n%s, %s, %s\n\n", counted(len(p.Cells), "cell"), counted(len(p.Seeds), "seed"), counted(len(p.Runs), "run"))
 	p.printCells(b)
 	p.printRuns(b)
 	p.printNotes(b)
@@ -67,7 +67,7 @@ func (p *Plan) printCells(b *strings.Builder) {
 		if same := p.alike(c); same != "" {
 			marks = append(marks, "same runs as "+same)
 		}
-		rows = append(rows, []string{c.Label, what, strings.Join(marks, "; ")})
+		rows = append(rows, []string{c.Key, what, strings.Join(marks, "; ")})
 	}
 	table(b, rows)
 	for _, c := range long {
@@ -81,14 +81,14 @@ func (p *Plan) printCells(b *strings.Builder) {
 // partsInTable is how many changed parts are named beside the cell; more are listed below.
 const partsInTable = 3
 
-// alike is the label of an earlier cell with the same runs, or "".
+// alike is the key of an earlier cell with the same runs, or "".
 func (p *Plan) alike(c Cell) string {
 	for _, other := range p.Cells {
 		if other.Key == c.Key {
 			return ""
 		}
 		if len(c.Runs) > 0 && slices.Equal(other.Runs, c.Runs) {
-			return other.Label
+			return other.Key
 		}
 	}
 	return ""
@@ -116,9 +116,17 @@ func (p *Plan) printRuns(b *strings.Builder) {
 			}
 			note = strings.Join(roles, ", ")
 		}
-		rows = append(rows, []string{r.ID, r.Cell.Label, strconv.FormatInt(r.Seed, 10), r.state(), note})
+		rows = append(rows, []string{r.ID, r.Cell.Key, strconv.FormatInt(r.Seed, 10), r.state(), note})
 	}
 	table(b, rows)
+}
+
+// counted is a number of things in words.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func firstLine(s string) string {
@@ -139,7 +147,7 @@ func (p *Plan) printNotes(b *strings.Builder) {
 	if len(p.Cells) > 1 {
 		switch n := len(p.Seeds); {
 		case n < 3:
-			fmt.Fprintf(b, "not testable across seeds: %d seeds, at least 3 are needed and %d recommended\n", n, RecommendedSeeds)
+			fmt.Fprintf(b, "not testable across seeds: %s, at least 3 are needed and %d recommended\n", counted(n, "seed"), RecommendedSeeds)
 		case n < RecommendedSeeds:
 			fmt.Fprintf(b, "%d seeds: %d are recommended\n", n, RecommendedSeeds)
 		}
@@ -170,7 +178,6 @@ type jsonCell struct {
 	Key        string    `json:"key"`
 	Arm        string    `json:"arm"`
 	Axes       []Setting `json:"axes"`
-	Label      string    `json:"label"`
 	Experiment string    `json:"experiment"`
 	Whole      bool      `json:"whole_method"`
 	Parts      []string  `json:"parts_changed"`
@@ -212,7 +219,7 @@ func (p *Plan) PrintJSON(w io.Writer) error {
 		out.Primary = p.Primary.String()
 	}
 	for _, c := range p.Cells {
-		out.Cells = append(out.Cells, jsonCell{c.Key, c.Arm, c.Axes, c.Label, c.Experiment, c.Whole, c.Parts, c.Key == p.Baseline, c.Runs})
+		out.Cells = append(out.Cells, jsonCell{c.Key, c.Arm, c.Axes, c.Experiment, c.Whole, c.Parts, c.Key == p.Baseline, c.Runs})
 	}
 	for _, r := range p.Runs {
 		j := jsonRun{ID: r.ID, Cell: r.Cell.Key, Arm: r.Cell.Arm, Seed: r.Seed, Status: string(r.Status), Step: r.Step, Message: r.Message, Reasons: r.Reasons}

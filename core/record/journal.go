@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,8 @@ func (s Status) valid() bool {
 type Event struct {
 	Time    time.Time `json:"time"`
 	Run     string    `json:"run"`
+	Cell    string    `json:"cell,omitempty"`    // of a planned run: the key of its cell
+	Seed    *int64    `json:"seed,omitempty"`    // of a planned run
 	Attempt int       `json:"attempt,omitempty"` // from 1; 0 where no attempt is meant (planned, stale)
 	Event   Status    `json:"event"`
 	Step    int       `json:"step,omitempty"`    // training steps finished
@@ -106,6 +109,8 @@ type State struct {
 	Message string
 	Step    int
 	Time    time.Time // of the event that gave the status
+	Cell    string    // key of the run's cell when it was planned
+	Seed    *int64    // nil where no event says
 }
 
 // States reduces events, in order, to the state of each run by id. Events of an attempt older than the newest are
@@ -127,6 +132,8 @@ func States(events []Event) map[string]State {
 			Message: e.Message,
 			Step:    e.Step,
 			Time:    e.Time,
+			Cell:    cmp.Or(e.Cell, old.Cell),
+			Seed:    cmp.Or(e.Seed, old.Seed),
 		}
 	}
 	return states

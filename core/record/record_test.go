@@ -382,7 +382,9 @@ func TestStates(t *testing.T) {
 	ev := func(run string, s Status, attempt int) Event {
 		return Event{Run: run, Event: s, Attempt: attempt, Step: attempt}
 	}
+	seed := int64(7)
 	states := States([]Event{
+		{Run: "e", Event: Planned, Cell: "arm,axis=1", Seed: &seed}, ev("e", Started, 1),
 		ev("a", Planned, 0), ev("a", Started, 1), ev("a", Failed, 1), ev("a", Planned, 0),
 		ev("b", Started, 1), ev("b", Started, 2), ev("b", Failed, 1),
 		ev("c", Done, 1), ev("c", Stale, 0), ev("c", Planned, 0),
@@ -393,6 +395,7 @@ func TestStates(t *testing.T) {
 		"b": {Status: Started, Attempt: 2, Step: 2},
 		"c": {Status: Planned, Attempt: 1},
 		"d": {Status: StoppedByGuard, Attempt: 1, Step: 1},
+		"e": {Status: Started, Attempt: 1, Step: 1, Cell: "arm,axis=1", Seed: &seed},
 	}
 	if !reflect.DeepEqual(states, want) {
 		t.Fatalf("got %+v", states)

@@ -193,12 +193,19 @@ func thin(points []Point) []Point {
 	return out
 }
 
+func seedCount(n int) string {
+	if n == 1 {
+		return "1 seed"
+	}
+	return fmt.Sprintf("%d seeds", n)
+}
+
 // describeCurve says in words how each line ends.
 func describeCurve(c Curve) string {
 	var parts []string
 	for _, cell := range c.Cells {
 		if n := len(cell.Mean); n > 0 {
-			parts = append(parts, fmt.Sprintf("%s: %s at step %d (%d seeds)", cell.Cell, figure(cell.Mean[n-1].Value), cell.Mean[n-1].Step, len(cell.Runs)))
+			parts = append(parts, fmt.Sprintf("%s: %s at step %d (%s)", cell.Cell, figure(cell.Mean[n-1].Value), cell.Mean[n-1].Step, seedCount(len(cell.Runs))))
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -124,7 +124,7 @@ func (x *execution) due() ([]plan.Run, error) {
 		state, known := states[r.ID]
 		switch {
 		case !known:
-			err = x.note(record.Event{Run: r.ID, Event: record.Planned})
+			err = x.note(record.Event{Run: r.ID, Cell: r.Cell.Key, Seed: &r.Seed, Event: record.Planned})
 		case state.Status == record.Lost:
 			err = x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Lost, Step: state.Step, Message: state.Message})
 		}

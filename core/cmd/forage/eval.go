@@ -73,7 +73,7 @@ func (a *app) evaluationJobs(ctx context.Context, arg string, f *studyFlags, onl
 		if len(only) > 0 && !matchesAny(r.ID, only) {
 			continue
 		}
-		jobs = append(jobs, evaluationJob{fmt.Sprintf("%s seed %d", r.Cell.Label, r.Seed), r.Config, a.studyDir(p).Run(r.ID)})
+		jobs = append(jobs, evaluationJob{r.Name(), r.Config, a.studyDir(p).Run(r.ID)})
 	}
 	if len(jobs) == 0 {
 		s.Close()

@@ -173,9 +173,9 @@ func (a *app) printStages(ctx context.Context, p *plan.Plan, conditions *run.Pre
 		for _, st := range r.Config.Stages {
 			text, err := describeStage(ctx, r.Config, st, conditions)
 			if err != nil {
-				return fmt.Errorf("%s, stage %q: %w", r.Cell.Label, st.Name, err)
+				return fmt.Errorf("%s, stage %q: %w", r.Cell.Key, st.Name, err)
 			}
-			fmt.Fprintf(a.out, "  %s, %s: %s\n", r.Cell.Label, st.Name, text)
+			fmt.Fprintf(a.out, "  %s, %s: %s\n", r.Cell.Key, st.Name, text)
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func runOf(p *plan.Plan, arm string, seed int64, anySeed bool) (plan.Run, error)
 		if (arm == "" || r.Cell.Arm == arm || r.Cell.Key == arm) && (anySeed || r.Seed == seed) {
 			return r, nil
 		}
-		have = append(have, fmt.Sprintf("%s seed %d", r.Cell.Key, r.Seed))
+		have = append(have, r.Name())
 	}
 	return plan.Run{}, fmt.Errorf("the study has no such run; it has %s", strings.Join(have, ", "))
 }

@@ -144,7 +144,7 @@ type executor struct {
 func (x *executor) execute(ctx context.Context) error {
 	names := map[string]string{}
 	for _, r := range x.plan.Runs {
-		names[r.ID] = fmt.Sprintf("%s seed %d", r.Cell.Label, r.Seed)
+		names[r.ID] = r.Name()
 	}
 	p := newPainter(x.app)
 	defer p.close()
@@ -267,7 +267,7 @@ func (x *executor) failures(summary study.Summary, names map[string]string) erro
 		x.advise(summary.Errors[r.ID])
 	}
 	if summary.Skipped > 0 {
-		fmt.Fprintf(x.err, "%d runs failed before and were not tried again.\n", summary.Skipped)
+		fmt.Fprintf(x.err, "Runs that failed before and were not tried again: %d.\n", summary.Skipped)
 	}
 	fmt.Fprintf(x.err, "When the cause is mended, run the same command with --retry failed. What plugins said is in %s.\n",
 		filepath.Join(x.dir.Dir, "RUN", "attempt-N", "logs"))

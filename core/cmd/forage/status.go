@@ -50,7 +50,7 @@ func (a *app) statusCommand() *cobra.Command {
 				dir = a.studyDir(p)
 				for _, r := range p.Runs {
 					seed := r.Seed
-					names[r.ID] = runStatus{ID: r.ID, Cell: r.Cell.Label, Seed: &seed, Status: record.Planned}
+					names[r.ID] = runStatus{ID: r.ID, Cell: r.Cell.Key, Seed: &seed, Status: record.Planned}
 				}
 			}
 			rows, err := statuses(dir, names, !recorded)
@@ -78,12 +78,7 @@ func statuses(dir record.Study, known map[string]runStatus, planned bool) ([]run
 	for id, state := range states {
 		row, ok := known[id]
 		if !ok {
-			row.ID = id
-			if res, ok, err := dir.Run(id).ReadResult(); err != nil {
-				return nil, err
-			} else if ok {
-				row.Cell, row.Seed = res.Cell, &res.Seed
-			}
+			row.ID, row.Cell, row.Seed = id, state.Cell, state.Seed
 			if planned {
 				row.Cell = strings.TrimSpace(row.Cell + " (not of the study as it is now)")
 			}
