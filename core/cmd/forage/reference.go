@@ -37,11 +37,13 @@ func valueText(v any) string {
 	if v == nil {
 		return ""
 	}
-	data, err := json.Marshal(v)
-	if err != nil {
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // tags are to be read as they are written
+	if err := enc.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	return string(data)
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // allowed is the range of an attribute in words, "" for none.
@@ -111,13 +113,22 @@ func (markdownReference) attributes(w io.Writer, list []schema.Attribute) {
 	fmt.Fprintf(w, "| attribute | type | default | range | description | source |\n|---|---|---|---|---|---|\n")
 	for _, a := range list {
 		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n",
-			a.Name, a.Type, cell(defaultText(a)), cell(allowed(a)), cell(a.Description), cell(a.Source))
+			a.Name, a.Type, code(a), cell(allowed(a)), cell(a.Description), cell(a.Source))
 	}
 	fmt.Fprintln(w)
 }
 
 func (markdownReference) block(w io.Writer, path string, b schema.Block) {
 	fmt.Fprintf(w, "Block `%s`%s: %s\n\n", path, blockNotes(b), b.Description)
+}
+
+// code is a default as code, where tags stay what they are.
+func code(a schema.Attribute) string {
+	text := defaultText(a)
+	if a.Default == nil || a.Required {
+		return cell(text)
+	}
+	return "`" + strings.ReplaceAll(text, "|", "\\|") + "`"
 }
 
 // cell makes a text fit for a cell of a Markdown table.
