@@ -20,7 +20,11 @@ func start(t *testing.T, values map[string]any) sdk.Algorithm {
 }
 
 func expert(id, question string, sequences int) episode.Episode {
-	return episode.Episode{ID: id, QuestionID: question, Origin: episode.OriginExpert, Sequences: make([]episode.Sequence, sequences)}
+	e := episode.Episode{ID: id, QuestionID: question, Origin: episode.OriginExpert}
+	for range sequences {
+		e.Sequences = append(e.Sequences, episode.Sequence{PromptLength: 1, Length: 2, Segments: []episode.Segment{{Kind: episode.Policy, Start: 1, End: 2}}})
+	}
+	return e
 }
 
 func TestStepTrainsExpertsInOrderOfQuestions(t *testing.T) {
