@@ -169,7 +169,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"study":   {a.initCommand(), a.fmtCommand(), a.validateCommand(), a.planCommand(), a.runCommand()},
 		"records": {a.statusCommand(), a.reportCommand(), a.compareCommand(), a.evalCommand(), a.episodesCommand(), a.askCommand()},
-		"tools":   {a.indexCommand(), a.generateCommand(), a.importCommand(), a.pluginCommand(), a.docsCommand(), a.doctorCommand()},
+		"tools":   {a.indexCommand(), a.generateCommand(), a.importCommand(), a.exportCommand(), a.pluginCommand(), a.docsCommand(), a.doctorCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

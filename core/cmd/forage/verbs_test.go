@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/retrieval/index"
 	"github.com/forage-rl/forage/core/run"
 )
 
@@ -93,7 +94,32 @@ func TestVerbs(t *testing.T) {
 	wantAll(t, p.ok("ask", "study", "what is Borford 's country ?", "--run", first, "--greedy"), "prompt: <q> what is Borford 's country ? </q>", "1 policy:", "stop:")
 	wantAll(t, p.ok("ask", second, "what is Borford 's country ?"), "1 policy:")
 	wantAll(t, p.ok("index", "study"), "index.dense", "hnsw", "156 documents", "KiB")
+	testExport(t, p)
 	testAddedEvaluation(t, p, study, planned.Runs[0])
+}
+
+// testExport: a graph is written for the other library as a whole, and names that are wrong are answered with what
+// there is.
+func testExport(t *testing.T, p *place) {
+	t.Helper()
+	wantAll(t, p.ok("export", "hnsw", "study", "index.dense", "dense.graph"), "156 documents of 128 dimensions")
+	f, err := os.Open(p.path("dense.graph"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	graph, keys, err := index.ImportCoder(f, false)
+	if err != nil || len(keys) != 156 || graph.Dimensions() != 128 {
+		t.Fatalf("the exported graph holds %d vectors: %v", len(keys), err)
+	}
+	_, stderr, code := p.try("export", "hnsw", "study", "index.words", "words.graph")
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	wantAll(t, stderr, "index.words", "it has index.dense")
+	if _, err := os.Stat(p.path("words.graph")); err == nil {
+		t.Error("a failed export left a file")
+	}
 }
 
 // testAddedEvaluation: a test set that is added later is evaluated without training anything.
@@ -248,7 +274,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		t.Error("experiments/REFERENCE.md is not what forage docs writes: run make docs")
 	}
 	text := p.read("REFERENCE.md")
-	wantAll(t, text, "### algorithm \"search-r1\"", "| `group_size` | int | 5 | from 1 |", "default (not in the paper)", "### retriever \"dense\"", "### reward \"em\"")
+	wantAll(t, text, "### algorithm \"search-r1\"", "| `group_size` | int | `5` | from 1 |", "default (not in the paper)", "### retriever \"dense\"", "### reward \"em\"")
 	names := languageNames(t)
 	if len(names) < 80 {
 		t.Fatalf("only %d attributes and blocks found in the sources of the language", len(names))
