@@ -412,7 +412,7 @@ func (c *resolver) initial(n *node) *Init {
 		Tied: r.bool("tied", true), FinalNorm: r.above("final_norm", 1), StdDev: map[string]float64{},
 	}
 	if v.Tokenizer == "" && !r.has("tokenizer") {
-		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, \"minihop\", \"minihop/json\" or \"minihop/fields\".")
+		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, \"minihop\", \"minihop/json\" or \"minihop/fields\" (each with \"/names\" behind it for worlds with names of two words).")
 	}
 	v.KVHeads = r.whole("kv_heads", v.Heads, 1)
 	v.HeadDim = r.whole("head_dim", max(v.HiddenSize/v.Heads, 1), 1)

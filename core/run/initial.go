@@ -54,10 +54,12 @@ func initialise(in *experiment.Init, path func(string) string, cacheDir string, 
 	return dir, nil
 }
 
-// initialTokenizer reads the files of the tokenizer that init names.
+// initialTokenizer reads the files of the tokenizer that init names. Those of the built-in world are minihop or
+// minihop/PROTOCOL, with /names behind it for worlds with names of two words.
 func initialTokenizer(name string, path func(string) string) (map[string][]byte, error) {
 	if protocol, ok := strings.CutPrefix(name, "minihop"); ok && (protocol == "" || protocol[0] == '/') {
-		files, err := minihop.PolicyFiles(false, minihop.Protocol(strings.TrimPrefix(protocol, "/")))
+		protocol, names := strings.CutSuffix(protocol, "/names")
+		files, err := minihop.PolicyFiles(names, minihop.Protocol(strings.TrimPrefix(protocol, "/")))
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer of init: %w", err)
 		}
