@@ -3,6 +3,7 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,6 +14,11 @@ import (
 
 func (r record) errorf(format string, args ...any) error {
 	return fmt.Errorf("dataset: %s: %w", r.place, fmt.Errorf(format, args...))
+}
+
+// missing says that a field is not there, what is, and what to do.
+func (r record) missing(name string) error {
+	return r.errorf("field %q is missing; the line has %s. Rename a field, or set format = … on the dataset if it was taken for another one", name, strings.Join(slices.Sorted(maps.Keys(r.fields)), ", "))
 }
 
 // has says whether the field is there and not null.
@@ -26,7 +32,7 @@ func (r record) hasAll(names ...string) bool {
 func (r record) text(name string) (string, error) {
 	v, ok := r.fields[name]
 	if !ok || v == nil {
-		return "", r.errorf("field %q is missing", name)
+		return "", r.missing(name)
 	}
 	s, ok := scalar(v)
 	if !ok {

@@ -16,7 +16,7 @@ func parseHotpot(r record, _ Spec) (d draft, err error) {
 		return d, err
 	}
 	if !r.has("answer") {
-		return d, r.errorf("field %q is missing", "answer")
+		return d, r.missing("answer")
 	}
 	if d.answers, err = r.texts("answer", r.fields["answer"]); err != nil {
 		return d, err
@@ -311,7 +311,7 @@ func parseQA(r record, _ Spec) (d draft, err error) {
 		name = "answer"
 	}
 	if !r.has(name) {
-		return d, r.errorf("field %q is missing", "answer")
+		return d, r.missing("answer")
 	}
 	if d.answers, err = r.texts(name, r.fields[name]); err != nil {
 		return d, err

@@ -22,13 +22,13 @@ func parseStepSearch(r record, _ Spec) (d draft, err error) {
 		d.answers = append(d.answers, aliases...)
 	}
 	if !r.has("sub_searchs") {
-		return d, r.errorf("field %q is missing", "sub_searchs")
+		return d, r.missing("sub_searchs")
 	}
 	if err := r.takeSearchKeys("sub_searchs", r.fields["sub_searchs"], &d); err != nil {
 		return d, err
 	}
 	if !r.has("sub_support_docs") {
-		return d, r.errorf("field %q is missing", "sub_support_docs")
+		return d, r.missing("sub_support_docs")
 	}
 	return d, r.takeSupportDocs("sub_support_docs", r.fields["sub_support_docs"], &d)
 }

@@ -105,6 +105,10 @@ func TestBadInput(t *testing.T) {
 			files: data(goodCorpus, goodQuestions+"{\"id\": 7\n"), args: []string{"run", "study"}, code: 1,
 			want: []string{"questions.jsonl:3"},
 		},
+		"question without its field": {
+			files: data(goodCorpus, goodQuestions+"{\"id\": \"q3\", \"golden_answers\": [\"x\"]}\n"), args: []string{"run", "study"}, code: 1,
+			want: []string{"questions.jsonl:3", `"question"`, "missing", "the line has golden_answers, id", "format = "},
+		},
 		"questions in other words": {
 			files: data(goodCorpus, `{"id": "q", "question": "Welcher Fluss durchquert Galdia?", "golden_answers": ["crowns"]}`), args: []string{"run", "study"}, code: 1,
 			want: []string{"dataset.train", "main.hcl:", "4 of 4 words looked at", "not in the vocabulary of policy.fresh", "vocabulary of bytes"},
