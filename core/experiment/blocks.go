@@ -410,6 +410,7 @@ func (c *resolver) initial(n *node) *Init {
 		Layers: r.whole("layers", 3, 1), Heads: r.whole("heads", 4, 1), VocabSize: r.whole("vocab_size", 0, 1),
 		MaxPositions: r.whole("max_positions", 1024, 1), RMSNormEps: r.above("rms_norm_eps", 1e-6), RopeTheta: r.above("rope_theta", 10000),
 		Tied: r.bool("tied", true), FinalNorm: r.above("final_norm", 1), StdDev: map[string]float64{},
+		From: r.choice("from", "", builtins["policy"]...),
 	}
 	if v.Tokenizer == "" && !r.has("tokenizer") {
 		c.errorf(n.def, "Missing attribute", "init needs tokenizer: a model folder, \"minihop\", \"minihop/json\" or \"minihop/fields\" (each with \"/names\" behind it for worlds with names of two words).")

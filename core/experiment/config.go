@@ -104,6 +104,9 @@ type Init struct {
 	StdDev map[string]float64 `json:"std_dev"`
 	// FinalNorm is the value of the last norm's weights.
 	FinalNorm float64 `json:"final_norm"`
+	// From is a built-in policy whose weights are taken over, and whose words keep their embeddings; only those of the
+	// words that it does not know are drawn. "" draws all.
+	From string `json:"from,omitempty"`
 }
 
 // BuiltinTokenizer says whether the tokenizer is one of the built-in world's and no file.

@@ -283,6 +283,7 @@ func (w *writer) policy(p *Policy) {
 		w.bool("qkv_bias", i.QKVBias)
 		w.bool("qk_norm", i.QKNorm)
 		w.number("final_norm", i.FinalNorm)
+		w.text("from", i.From)
 		w.open("std_dev")
 		for _, part := range sortedKeys(i.StdDev) {
 			w.number(part, i.StdDev[part])

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/forage-rl/forage/core/experiment"
@@ -39,6 +40,17 @@ func initialise(in *experiment.Init, path func(string) string, cacheDir string, 
 		fmt.Fprintf(sum, "%s %d\n", name, len(files[name]))
 		sum.Write(files[name])
 	}
+	from := ""
+	if in.From != "" {
+		if from, err = materialise(cacheDir, in.From); err != nil {
+			return "", err
+		}
+		digest, err := checkpoint.Digest(from)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "from %s\n", digest)
+	}
 	dir := filepath.Join(cacheDir, "policies", "init-"+hex.EncodeToString(sum.Sum(nil))[:16])
 	err = record.AtomicDir(dir, func(tmp string) error {
 		for name, data := range files {
@@ -46,7 +58,10 @@ func initialise(in *experiment.Init, path func(string) string, cacheDir string, 
 				return err
 			}
 		}
-		return drawWeights(in, tmp, backend)
+		if err := drawWeights(in, tmp, backend); err != nil || from == "" {
+			return err
+		}
+		return takeOver(from, tmp)
 	})
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make a policy from random weights: %w", err)
@@ -114,4 +129,51 @@ func drawWeights(in *experiment.Init, dir string, backend *policy.Backend) error
 		return err
 	}
 	return errors.Join(p.Save(context.Background(), dir, checkpoint.Float32), p.Close())
+}
+
+// takeOver replaces the weights of a folder by those of another policy of the same shape. In the embedding and the head,
+// which have a row per token, only the rows of tokens that both tokenizers have as words are replaced: control tokens of
+// one model may mean something else to the other.
+func takeOver(from, dir string) error {
+	_, theirs, err := checkpoint.Load(from)
+	if err != nil {
+		return err
+	}
+	config, ours, err := checkpoint.Load(dir)
+	if err != nil {
+		return err
+	}
+	known, err := tokenizer.Load(from)
+	if err != nil {
+		return err
+	}
+	own, err := tokenizer.Load(dir)
+	if err != nil {
+		return err
+	}
+	load := func(spec checkpoint.TensorSpec) ([]float32, error) {
+		other, ok := theirs[spec.Name]
+		if !ok {
+			return nil, fmt.Errorf("from: its policy has no %s; it must be of the same kind and number of layers", spec.Name)
+		}
+		mine := ours[spec.Name]
+		if spec.Name != "model.embed_tokens.weight" && spec.Name != "lm_head.weight" {
+			if !slices.Equal(other.Shape, mine.Shape) {
+				return nil, fmt.Errorf("from: %s of its policy has the shape %v, this one's is %v; init must have its sizes", spec.Name, other.Shape, mine.Shape)
+			}
+			return other.Data, nil
+		}
+		width := mine.Shape[1]
+		if other.Shape[1] != width {
+			return nil, fmt.Errorf("from: the embedding of its policy is %d wide, this one's %d; init must have its sizes", other.Shape[1], width)
+		}
+		for id := range int32(own.VocabSize()) {
+			there, ok := known.TokenID(own.Token(id))
+			if ok && !own.IsSpecial(id) && !known.IsSpecial(there) {
+				copy(mine.Data[int(id)*width:int(id+1)*width], other.Data[int(there)*width:int(there+1)*width])
+			}
+		}
+		return mine.Data, nil
+	}
+	return checkpoint.WriteWeights(dir, config.Expected(), load, checkpoint.Float32, 0)
 }

@@ -1,5 +1,5 @@
-# How the base policy "fields" is made: as in cold.hcl, but in the protocol of FrugalRAG, where every turn answers a
-# prompt of its own that lays out what happened so far. Half of the examples have no tool to finish and go on searching;
+# How the base policy "fields" is made: the base "habit", which can read, learns the protocol of FrugalRAG, where every
+# turn answers a prompt of its own that lays out what happened so far. Half of the examples have no tool to finish and go on searching;
 # the others, in the second stage, finish before the evidence is complete. Half say the question again at the prompt's
 # end, so that there are two prompts to choose from.
 
@@ -37,6 +37,7 @@ policy "fresh_fields" {
     max_positions     = 320
     tied              = true
     final_norm        = 0.25
+    from              = "minihop/habit"
     std_dev {
       embedding = 0.2
       query     = 0.125
@@ -62,7 +63,7 @@ experiment "base_fields" {
     clip_norm    = 1
   }
   schedule "cosine" {
-    warmup_steps = 100
+    warmup_steps = 20
     final        = 0.1
   }
 
@@ -70,10 +71,10 @@ experiment "base_fields" {
     train   = dataset.fields_skill
     experts = dataset.fields_skill
     optimizer "adamw" {
-      learning_rate = 3e-3
+      learning_rate = 1e-3
     }
     algorithm "sft" {}
-    steps     = 800
+    steps     = 240
     questions = 16
   }
 
@@ -84,7 +85,7 @@ experiment "base_fields" {
       learning_rate = 1e-3
     }
     algorithm "sft" {}
-    steps     = 80
+    steps     = 40
     questions = 32
   }
 
