@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/record"
+	"github.com/forage-rl/forage/core/run"
 )
 
 // frugalRAG is a study of the whole method as its file has it.
@@ -129,4 +131,67 @@ Reply with the fields below in this order, each under its marker, and nothing el
 		t.Errorf("%d instructions", len(systems))
 	}
 	t.Log(render(config.Stages[3].Agent.System))
+}
+
+// TestFrugalRAG runs all stages of the method on a few questions of the embedded world, and holds its base to what it is
+// made for: it finds nearly all evidence when it searches to the end, and stops too early when it may.
+func TestFrugalRAG(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains a policy")
+	}
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), "testdata/frugalrag", "small", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := record.Study{Dir: t.TempDir()}
+	if summary, err := Execute(t.Context(), e.options(p, dir.Dir)); err != nil || summary.Done != 2 {
+		t.Fatalf("%v, %+v", err, summary)
+	}
+	for _, r := range p.Runs {
+		result, ok, err := dir.Run(r.ID).ReadResult()
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		if r.Cell.Arm == "base" {
+			for _, ev := range result.Evaluations {
+				recall, searches := ev.Metrics["evidence_recall"], ev.Metrics["searches"]
+				if ev.Name == "searching" && (recall < .8 || searches != 6) || ev.Name == "finishing" && (recall > .7 || searches > 2) {
+					t.Errorf("%s: recall %.3f with %.2f searches", ev.Name, recall, searches)
+				}
+			}
+			continue
+		}
+		if b := result.Budgets; b.OptimizerSteps != 2+4 {
+			t.Errorf("%d optimizer steps", b.OptimizerSteps)
+		}
+		byStep := map[int][]run.Recorded{}
+		for step := 1; step <= 8; step++ {
+			if byStep[step], err = run.ReadEpisodes(dir.Run(r.ID), step); err != nil && step != 3 && step != 4 {
+				t.Fatal(err)
+			}
+		}
+		for step, episodes := range byStep {
+			for _, ep := range episodes {
+				// Every turn of the policy has a sequence of its own, which holds nothing else.
+				if len(ep.Sequences) != len(ep.Turns)-1 {
+					t.Errorf("step %d, %s: %d sequences, %d turns", step, ep.ID, len(ep.Sequences), len(ep.Turns))
+				}
+				seen := map[string]bool{}
+				for _, h := range ep.Hits() {
+					if seen[h.DocumentID] {
+						t.Errorf("step %d, %s: %s was found twice", step, ep.ID, h.DocumentID)
+					}
+					seen[h.DocumentID] = true
+				}
+				if tau := ep.Rewards.Leaves["efficiency"].Components["tau"]; step >= 7 && tau*6 != float64(int(tau*6+.5)) {
+					t.Errorf("step %d, %s: tau is %v, no share of two or three documents", step, ep.ID, tau)
+				}
+			}
+		}
+		// Ten questions, eight candidates each; those of the last steps are groups of five.
+		if n := len(byStep[5]); n != 5 || len(byStep[7]) != 15 || len(byStep[1]) < 5*8 {
+			t.Errorf("%d, %d and %d episodes", len(byStep[1]), n, len(byStep[7]))
+		}
+	}
 }
