@@ -14,7 +14,6 @@ agent "grasp" {
   chat_template = true
   system        = file("prompts/grasp.txt")
   user          = "${question.text}"
-  tools         = ["semantic_search", "keyword_search", "read_paragraph"]
 
   protocol "json" {
     think       = { open = "<think>", close = "</think>" }
