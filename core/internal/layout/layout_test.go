@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"core/cmd"},
 	{"core/study"},
 	{"core/plan", "core/run"},
-	{"core/experiment", "core/host", "core/rollout", "core/evaluation", "core/policy", "core/dataset", "core/report", "core/metrics"},
+	{"core/experiment", "core/host", "core/rollout", "core/generate", "core/endpoint", "core/evaluation", "core/policy", "core/dataset", "core/report", "core/metrics"},
 	{"core/minihop"},
 	{"core/retrieval"},
 	{"core/sdk", "core/record"},
@@ -37,7 +37,7 @@ var owners = map[string][]string{
 	"github.com/agext/levenshtein":    {"core/internal/suggest"},
 	"github.com/gomlx/":               {"core/policy"},
 	"github.com/hashicorp/go-plugin":  {"core/host", "core/internal/wire", "core/sdk"},
-	"github.com/hashicorp/hcl":        {"core/cmd", "core/experiment", "core/host", "core/plan"},
+	"github.com/hashicorp/hcl":        {"core/cmd", "core/experiment", "core/host", "core/plan", "core/run", "core/study"}, // whose diagnostics name a file and line
 	"github.com/nikolalohinski/gonja": {"core/policy/tokenizer"},
 	"github.com/spf13/cobra":          {"core/cmd"},
 	"github.com/vmihailenco/msgpack":  {"core/internal/wire"},

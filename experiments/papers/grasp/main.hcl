@@ -198,20 +198,24 @@ tool "musique_read" {
   }
 }
 
+# Gold documents are matched by title; MuSiQue's titles repeat, so there the paragraph counts.
 dataset "train" {
-  path = "${var.data}/hotpotqa/train.json"
+  path       = "${var.data}/hotpotqa/train.json"
+  gold_match = "title"
 }
 
 dataset "hotpotqa" {
-  path  = "${var.data}/hotpotqa/dev.json"
-  limit = 500
-  seed  = 42
+  path       = "${var.data}/hotpotqa/dev.json"
+  gold_match = "title"
+  limit      = 500
+  seed       = 42
 }
 
 dataset "wiki2" {
-  path  = "${var.data}/2wikimultihopqa/dev.json"
-  limit = 500
-  seed  = 42
+  path       = "${var.data}/2wikimultihopqa/dev.json"
+  gold_match = "title"
+  limit      = 500
+  seed       = 42
 }
 
 dataset "musique" {
