@@ -1,6 +1,9 @@
 # FrugalRAG on the embedded world, all four stages of experiments/methods/frugalrag.hcl on the protocol of its own that
 # minihop/fields.hcl has. Two prompts are tried four times each on every hop; reinforcement learning has the budget of the
 # other methods here, 40 steps of 16 questions and 5 episodes each with 2 optimizer steps.
+#
+# Seed 0, 150 test questions, greedy: the base finds .512 of the gold documents with 1.25 searches, the tuned policy .869
+# with 5.87, the one that has learnt to stop .856 with 2.73 (standard error .02; the experts need 2.43).
 
 experiment "frugalrag_small" {
   description = "FrugalRAG in the embedded world"
