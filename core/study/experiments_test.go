@@ -35,6 +35,8 @@ var studies = map[string]map[string]string{
 	"papers/david_grpo/minihop": nil,
 	"papers/frugalrag":          papers,
 	"papers/frugalrag/minihop":  nil,
+	"papers/autocoa":            papers,
+	"papers/autocoa/minihop":    nil,
 	"papers/grasp":              {"data": "absent", "models": "absent"},
 	"papers/grasp/minihop":      nil,
 }
