@@ -203,7 +203,7 @@ func (c *Client) Complete(ctx context.Context, r Request) (Answer, error) {
 			return Answer{}, fmt.Errorf("endpoint %s, model %s: %w", c.shown, c.config.Model, err)
 		}
 		if attempt >= c.config.Retries {
-			return Answer{}, fmt.Errorf("endpoint %s, model %s, after %d attempts: %w", c.shown, c.config.Model, attempt+1, err)
+			return Answer{}, fmt.Errorf("endpoint %s, model %s, after %d attempts: %w; see that the service runs, and that url and model are what it has", c.shown, c.config.Model, attempt+1, err)
 		}
 		if failed.after > longestWait {
 			return Answer{}, fmt.Errorf("endpoint %s, model %s: it asks to wait %s; try again later: %w", c.shown, c.config.Model, failed.after, err)

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -363,6 +364,9 @@ func (c *resolver) policy(ref *blockRef, role string) *Policy {
 			if !e.has(name) {
 				c.errorf(endpoint.def, "Missing attribute", "An endpoint needs %s.", name)
 			}
+		}
+		if at, err := url.Parse(v.Endpoint.URL); e.has("url") && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https") {
+			c.errorf(e.at("url"), "Invalid value", "url must be the base of a service, such as http://127.0.0.1:8000/v1.")
 		}
 		e.done()
 	}

@@ -221,6 +221,19 @@ type Index struct {
 	Range          hcl.Range `json:"-"`
 }
 
+// Kind is how the index searches: hnsw, flat, bm25 or remote.
+func (x *Index) Kind() string {
+	switch {
+	case x.BM25 != nil:
+		return "bm25"
+	case x.Flat != nil:
+		return "flat"
+	case x.Remote != nil:
+		return "remote"
+	}
+	return "hnsw"
+}
+
 // HNSW are the parameters of a graph index.
 type HNSW struct {
 	M              int   `json:"m"`

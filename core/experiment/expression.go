@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -66,9 +67,42 @@ func (x *Expression) value(vars map[string]any) (v cty.Value, err error) {
 	ctx.Variables = values
 	v, diags := x.expr.Value(ctx)
 	if diags.HasErrors() {
+		if absent := absentKeys(x.expr, ctx); absent.HasErrors() {
+			diags = absent
+		}
 		return cty.NilVal, diagnosticsError(diags)
 	}
 	return v, nil
+}
+
+// absentKeys reports reads of keys that a map, such as the components of a reward, does not have.
+func absentKeys(expr hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, t := range hclsyntax.Variables(expr) {
+		at, ok := lookup(ctx, t.RootName())
+		for i, step := range t[1:] {
+			if !ok || !at.IsKnown() || at.IsNull() || !at.Type().IsObjectType() && !at.Type().IsMapType() {
+				break
+			}
+			var name string
+			switch step := step.(type) {
+			case hcl.TraverseAttr:
+				name = step.Name
+			case hcl.TraverseIndex:
+				if step.Key.Type() != cty.String {
+					break
+				}
+				name = step.Key.AsString()
+			}
+			values := at.AsValueMap()
+			if at, ok = values[name]; !ok {
+				known := slices.Sorted(maps.Keys(values))
+				r := step.SourceRange()
+				diags = append(diags, errorAt(&r, "Unknown name", "%s has no %q.%s It has %s.", written(t[:i+1]), name, didYouMean(name, known), listed(known)))
+			}
+		}
+	}
+	return diags
 }
 
 // Keys lists the literal keys under which the expression reads the map called name, such as the metrics of a guard,

@@ -106,6 +106,9 @@ func (c *resolver) schemaValues(r *reader, s schema.Schema, path string, p *Plug
 		if problem == "" {
 			problem = a.Check(value)
 		}
+		if problem == "" {
+			problem = p.unfit(a, value)
+		}
 		if problem != "" {
 			c.errorf(written.at, "Invalid value", "%s: %s. %s", path+a.Name, problem, sentence(a.Description))
 			continue
@@ -193,6 +196,16 @@ func sentence(s string) string {
 		return s
 	}
 	return s + "."
+}
+
+// unfit says what is wrong with an index of another kind than the plugin searches.
+func (p *Plugin) unfit(a schema.Attribute, value any) string {
+	ref, _ := value.(schema.Ref)
+	x, _ := p.targets[ref.Handle].(*Index)
+	if a.Type != schema.IndexRef || len(a.Enum) == 0 || x == nil || slices.Contains(a.Enum, x.Kind()) {
+		return ""
+	}
+	return fmt.Sprintf("an index of kind %s is required, but %s is of kind %s", strings.Join(a.Enum, " or "), ref.Handle, x.Kind())
 }
 
 // schemaValue converts a value to the type of an attribute: a text of what is wrong, or "".

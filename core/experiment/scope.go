@@ -81,8 +81,12 @@ func checkAttributes(expr hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagno
 			}
 			if !at.Type().HasAttribute(attr.Name) {
 				known := slices.Sorted(maps.Keys(at.Type().AttributeTypes()))
+				hint := didYouMean(attr.Name, known)
+				if name, _, dash := strings.Cut(attr.Name, "-"); dash && slices.Contains(known, name) {
+					hint = " A minus needs spaces around it, since names may hold one."
+				}
 				diags = append(diags, errorAt(attr.SrcRange.Ptr(), "Unknown name", "%s has no %q.%s It has %s.",
-					written(t[:i+1]), attr.Name, didYouMean(attr.Name, known), strings.Join(known, ", ")))
+					written(t[:i+1]), attr.Name, hint, strings.Join(known, ", ")))
 				break
 			}
 			at = at.GetAttr(attr.Name)

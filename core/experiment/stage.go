@@ -108,7 +108,11 @@ func (c *resolver) stagePolicy(r *reader, s *Stage) {
 		if !r.has("policy") {
 			at = s.Range
 		}
-		c.errorf(at, "Frozen policy", "%s trains the policy %s, but %s is frozen.", r.n.name(), s.Policy, p.Handle)
+		why, remedy := "is frozen", "train another, or remove frozen = true"
+		if p.Endpoint != nil {
+			why, remedy = "is a model behind a service, which is never trained", "it can be asked in evaluations, and by stages that produce"
+		}
+		c.errorf(at, "Frozen policy", "%s trains the policy %s, but %s %s: %s.", r.n.name(), s.Policy, p.Handle, why, remedy)
 	}
 }
 

@@ -108,6 +108,7 @@ func Make(s *experiment.Study, a *experiment.Ablation) (*Plan, hcl.Diagnostics) 
 	m.runs()
 	m.checkAxes()
 	m.checkCells()
+	m.diags = append(m.diags, s.WithoutEffect(a)...)
 	return m.plan, experiment.Tidy(m.diags)
 }
 

@@ -30,10 +30,13 @@ type state struct {
 	BestStep       int            `json:"best_step,omitempty"` // of checkpoint selection
 	BestValue      float64        `json:"best_value,omitempty"`
 	Artefacts      []produced     `json:"artefacts,omitempty"`
-	Warned         []string       `json:"warned,omitempty"`     // guards that have warned
-	Warnings       []string       `json:"warnings,omitempty"`   // of the training: of guards, of restarts
-	Inexact        bool           `json:"inexact,omitempty"`    // it was resumed where it need not equal an uninterrupted run
-	StoppedBy      string         `json:"stopped_by,omitempty"` // guard
+	Warned         []string       `json:"warned,omitempty"`  // guards that have warned
+	Watched        []string       `json:"watched,omitempty"` // guards whose metrics were measured at least once
+	// Scored holds the reward sources that have scored in the stage in progress: whether any gave anything but 0.
+	Scored    map[string]bool `json:"scored,omitempty"`
+	Warnings  []string        `json:"warnings,omitempty"`   // of the training: of guards, of restarts
+	Inexact   bool            `json:"inexact,omitempty"`    // it was resumed where it need not equal an uninterrupted run
+	StoppedBy string          `json:"stopped_by,omitempty"` // guard
 }
 
 func chain(digest, next string) string {

@@ -103,7 +103,8 @@ type runner struct {
 	evals    map[string]evaluated // by name: the latest
 	// weightsOf is the stage that the weights to evaluate come from, -1 for the first ones.
 	weightsOf int
-	stopped   string // guard that ended the training
+	stopped   string   // guard that ended the training
+	measured  []string // metrics of the last step, sorted
 }
 
 // Execute carries the run out, from its last checkpoint if an earlier attempt left one, and writes its result.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/forage-rl/forage/core/dataset"
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/internal/testschemas"
 	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/record"
 	"github.com/forage-rl/forage/core/rollout"
@@ -240,6 +242,103 @@ func TestChosenMetrics(t *testing.T) {
 	got := chosen(map[string]float64{"em": 1, "em_hop2": 2, "f1": 3, "evidence_all": 4}, []string{"em", "evidence_all"})
 	if diff := cmp.Diff(map[string]float64{"em": 1, "em_hop2": 2, "evidence_all": 4}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestUnmeasured: a metric that no evaluation measures is refused before the first run, and a near one is named.
+func TestUnmeasured(t *testing.T) {
+	if diags := unmeasured(&experiment.Evaluation{Name: "test", Metrics: experiment.DefaultMetrics}); len(diags) > 0 {
+		t.Error(diags)
+	}
+	diags := unmeasured(&experiment.Evaluation{Name: "test", Metrics: []string{"em", "serches"}})
+	if len(diags) != 1 || !strings.Contains(diags[0].Detail, `"serches", which no evaluation measures. Did you mean "searches"?`) {
+		t.Errorf("got %v", diags)
+	}
+}
+
+// TestSilence: a reward source that gave nothing but 0 in a whole stage, and a guard whose metric no step measured, are
+// told of; those that did their work are not.
+func TestSilence(t *testing.T) {
+	dir := t.TempDir()
+	study := `
+policy "p" {
+  path = "model"
+}
+dataset "d" {
+  path = "questions.jsonl"
+}
+agent "a" {
+  user = "${question.text}"
+  protocol "tags" {
+    call        = { open = "<search>", close = "</search>" }
+    observation = { open = "<information>", close = "</information>" }
+    answer      = { open = "<answer>", close = "</answer>" }
+  }
+}
+experiment "e" {
+  seeds    = [1]
+  policies = { main = policy.p }
+  agent    = agent.a
+  train    = dataset.d
+  optimizer "adamw" {
+    learning_rate = 1
+  }
+  reward {
+    source "keys" {
+      reward "exact-match" {}
+    }
+    source "steps" {
+      reward "exact-match" {}
+    }
+    source "answer" {
+      reward "exact-match" {}
+    }
+    total = keys.value + answer.components["closed"]
+  }
+  stage "main" {
+    algorithm "sft" {}
+    steps     = 1
+    questions = 1
+  }
+  guard "misspelt" {
+    when = metrics["episode/serches"] < 1
+  }
+  guard "right" {
+    when = metrics["episode/searches"] < 0
+  }
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "main.hcl"), []byte(study), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	loaded, diags := experiment.Load(t.Context(), dir, experiment.Inputs{}, &testschemas.Source{})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	ablation, diags := loaded.Ablation("")
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	config, diags := loaded.Resolve(ablation, ablation.Arms[0], nil, 1)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	r := &runner{config: config, log: slog.New(slog.DiscardHandler)}
+	s := &stage{run: r, config: r.config.Stages[0]}
+	episodes := func(leaves map[string]episode.Leaf) []*rollout.Episode {
+		return []*rollout.Episode{{Episode: episode.Episode{Rewards: episode.Rewards{Leaves: leaves}}}}
+	}
+	s.noteScores(episodes(map[string]episode.Leaf{"keys": {Components: map[string]float64{"queries": 2}}, "steps": {Turns: []float64{0, 1}}, "answer": {Components: map[string]float64{"closed": 1}}}))
+	s.noteScores(episodes(map[string]episode.Leaf{"keys": {}, "steps": {}, "answer": {}}))
+	s.warnOfSilence()
+	if w := r.state.Warnings; len(w) != 1 || !strings.Contains(w[0], `stage "main": the reward source "keys" was 0 for every episode`) || !strings.Contains(w[0], "reward/exact-match") {
+		t.Errorf("got %q", w)
+	}
+	if _, err := r.guards("main", map[string]float64{"episode/searches": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.unwatched(); len(w) != 1 || !strings.Contains(w[0], `never looked: no step measured all of episode/serches; did you mean "episode/searches"?`) {
+		t.Errorf("got %q", w)
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forage-rl/forage/core/dataset"
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/internal/rng"
+	"github.com/forage-rl/forage/core/internal/suggest"
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -325,12 +327,47 @@ func (s *stage) train(ctx context.Context) error {
 			return err
 		}
 	}
+	s.warnOfSilence()
 	r.state.Stage++
-	r.state.Step, r.state.Cursor = 0, 0
+	r.state.Step, r.state.Cursor, r.state.Scored = 0, 0, nil
 	if r.stopped != "" {
 		r.state.StoppedBy = r.stopped
 	}
 	return s.checkpointFinal(ctx)
+}
+
+// warnOfSilence tells of reward sources that were 0 for all episodes of the stage, as those are that read what the
+// questions do not have.
+func (s *stage) warnOfSilence() {
+	if s.produces() || s.config.Reward == nil {
+		return
+	}
+	r := s.run
+	for _, source := range s.config.Reward.Sources {
+		if gave, scored := r.state.Scored[source.Name]; scored && !gave {
+			r.state.Warnings = append(r.state.Warnings, fmt.Sprintf("stage %q: the reward source %q was 0 for every episode; see whether these questions and episodes have what it reads: forage plugin describe reward/%s",
+				s.config.Name, source.Name, source.Plugin.Label))
+		}
+	}
+}
+
+// noteScores remembers which reward sources have given anything. Components count where the total reads them.
+func (s *stage) noteScores(episodes []*rollout.Episode) {
+	r := s.run
+	for _, ep := range episodes {
+		for name, leaf := range ep.Rewards.Leaves {
+			gave := leaf.Value != 0 || slices.ContainsFunc(leaf.Turns, func(v float64) bool { return v != 0 })
+			if reward := s.config.Reward; reward != nil && strings.Contains(reward.Total.Text(), name+".components") {
+				for _, v := range leaf.Components {
+					gave = gave || v != 0
+				}
+			}
+			if r.state.Scored == nil {
+				r.state.Scored = map[string]bool{}
+			}
+			r.state.Scored[name] = r.state.Scored[name] || gave
+		}
+	}
 }
 
 // step carries one training step out and everything that is due after it.
@@ -450,6 +487,7 @@ func (s *stage) account(st *step, resp sdk.StepResponse, values map[string]float
 		return err
 	}
 	maps.Copy(values, measured)
+	s.noteScores(episodes)
 	for _, ep := range episodes {
 		fresh := ep.Counters.PolicyTokens
 		if ep.Parent != nil {
@@ -513,10 +551,14 @@ func (r *runner) transport() time.Duration {
 // guards evaluates the guards on a step's metrics and says whether one asks for a checkpoint.
 func (r *runner) guards(stage string, values map[string]float64) (bool, error) {
 	due := false
+	r.measured = sorted(values)
 	for _, g := range r.config.Guards {
 		missing := slices.ContainsFunc(g.When.Keys("metrics"), func(key string) bool { _, ok := values[key]; return !ok })
 		if missing {
 			continue // this step did not measure it
+		}
+		if !slices.Contains(r.state.Watched, g.Name) {
+			r.state.Watched = append(r.state.Watched, g.Name)
 		}
 		hit, err := g.When.Bool(map[string]any{"metrics": values, "step": r.state.Global, "stage": stage})
 		if err != nil {
@@ -542,6 +584,26 @@ func (r *runner) guards(stage string, values map[string]float64) (bool, error) {
 		r.log.Warn(text)
 	}
 	return due, nil
+}
+
+// unwatched tells of guards that never looked, because no step measured what they read.
+func (r *runner) unwatched() (warnings []string) {
+	if len(r.config.Stages) == 0 {
+		return nil
+	}
+	for _, g := range r.config.Guards {
+		if slices.Contains(r.state.Watched, g.Name) {
+			continue
+		}
+		var hints string
+		for _, key := range g.When.Keys("metrics") {
+			if near := suggest.Nearest(key, r.measured); near != "" && near != key {
+				hints += fmt.Sprintf("; did you mean %q?", near)
+			}
+		}
+		warnings = append(warnings, fmt.Sprintf("guard %q (%s:%d) never looked: no step measured all of %s%s", g.Name, g.Range.Filename, g.Range.Start.Line, strings.Join(g.When.Keys("metrics"), ", "), hints))
+	}
+	return warnings
 }
 
 func optimizer(c *experiment.Stage) policy.OptimizerConfig {

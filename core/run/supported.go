@@ -2,10 +2,14 @@ package run
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/forage-rl/forage/core/evaluation"
 	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/internal/suggest"
 )
 
 // Unsupported lists what a configuration asks for that the language knows but this version does not carry out, with its
@@ -42,9 +46,33 @@ func Unsupported(config *experiment.Run) hcl.Diagnostics {
 		}
 	}
 	for _, e := range config.Evaluations {
+		diags = append(diags, unmeasured(e)...)
 		if e.Dataset != nil && usesArtefact(e.Dataset) {
 			add(e.Range, "evaluate.%s: evaluations on artefacts of the run itself are not supported by this version; use a dataset that exists before the run.", e.Name)
 		}
+	}
+	return diags
+}
+
+// unmeasured refuses metrics that no evaluation measures.
+func unmeasured(e *experiment.Evaluation) hcl.Diagnostics {
+	var known []string
+	for _, m := range evaluation.Metrics() {
+		known = append(known, m.Name)
+	}
+	var diags hcl.Diagnostics
+	for _, name := range e.Metrics {
+		if slices.Contains(known, name) {
+			continue
+		}
+		hint := ""
+		if near := suggest.Nearest(name, known); near != "" {
+			hint = fmt.Sprintf(" Did you mean %q?", near)
+		}
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "Unknown metric", Subject: e.Range.Ptr(),
+			Detail: fmt.Sprintf("evaluate.%s asks for the metric %q, which no evaluation measures.%s There are %s.", e.Name, name, hint, strings.Join(known, ", ")),
+		})
 	}
 	return diags
 }

@@ -183,12 +183,12 @@ func (a *app) printStages(ctx context.Context, p *plan.Plan, conditions *run.Pre
 
 func describeStage(ctx context.Context, config *experiment.Run, st *experiment.Stage, conditions *run.Preconditions) (string, error) {
 	parts := []string{fmt.Sprintf("%s, %d steps of %d questions", st.Algorithm.Label, st.Steps, st.Questions)}
-	if len(st.Produce) > 0 {
-		return strings.Join(append(parts, "writes "+strings.Join(st.Produce, ", ")), "; "), nil
-	}
 	response, err := conditions.Plan(ctx, config, st)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w (%s:%d)", err, st.Algorithm.Range.Filename, st.Algorithm.Range.Start.Line)
+	}
+	if len(st.Produce) > 0 {
+		return strings.Join(append(parts, "writes "+strings.Join(st.Produce, ", ")), "; "), nil
 	}
 	var objectives []string
 	for _, o := range response.Objectives {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -65,9 +66,11 @@ func firstSentence(text string) string {
 
 func (a *app) pluginDescribeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "describe NAME",
-		Short:   "Print what a plugin does and every attribute that it takes",
-		Example: "  forage plugin describe david-grpo\n  forage plugin describe citations/web",
+		Use:   "describe NAME",
+		Short: "Print what a plugin does and every attribute that it takes",
+		Long: `Print what a plugin does and every attribute that it takes, its default, and where the default comes from. Plugins of
+several kinds may have one name: KIND/NAME is the one of a kind, PACK/NAME one of a pack that did not come with forage.`,
+		Example: "  forage plugin describe david-grpo\n  forage plugin describe reward/frugalrag\n  forage plugin describe citations/web",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			catalogue, err := a.discover(cmd.Context())
@@ -75,10 +78,15 @@ func (a *app) pluginDescribeCommand() *cobra.Command {
 				return err
 			}
 			defer catalogue.Close()
+			kinds := []sdk.Kind{sdk.KindAlgorithm, sdk.KindRetriever, sdk.KindReward}
+			name := args[0]
+			if kind, rest, ok := strings.Cut(name, "/"); ok && slices.Contains(kinds, sdk.Kind(kind)) {
+				kinds, name = []sdk.Kind{sdk.Kind(kind)}, rest
+			}
 			var near error
 			found := 0
-			for _, kind := range []sdk.Kind{sdk.KindAlgorithm, sdk.KindRetriever, sdk.KindReward} {
-				info, err := catalogue.Schema(cmd.Context(), kind, args[0])
+			for _, kind := range kinds {
+				info, err := catalogue.Schema(cmd.Context(), kind, name)
 				if err != nil {
 					var untrusted *host.UntrustedError
 					if strings.Contains(err.Error(), "did you mean") || errors.As(err, &untrusted) {

@@ -258,6 +258,12 @@ func TestPluginVerbs(t *testing.T) {
 		t.Errorf("plugin list --json gives %d plugins", len(list))
 	}
 	wantAll(t, p.ok("plugin", "describe", "search-r1"), "group_size", "int", "from 1", "[Search-R1")
+	if both := p.ok("plugin", "describe", "frugalrag"); strings.Count(both, "Source: FrugalRAG") != 2 {
+		t.Errorf("describe frugalrag gives not both kinds:\n%s", both)
+	}
+	if one := p.ok("plugin", "describe", "reward/frugalrag"); !strings.HasPrefix(one, "reward \"frugalrag\"") || strings.Contains(one, "algorithm \"") {
+		t.Errorf("describe reward/frugalrag gives not that alone:\n%s", one)
+	}
 	wantAll(t, p.ok("--version"), "v9.9.9-test")
 	wantAll(t, p.ok("doctor", "--quick"), "v9.9.9-test", "backend", "pack", "cache", "free", "Nothing is wrong")
 }

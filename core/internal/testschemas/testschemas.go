@@ -43,6 +43,10 @@ type dense struct {
 	Fields []string   `forage:"fields" default:"title,text" doc:"Fields to return."`
 }
 
+type bm25 struct {
+	Index schema.Ref `forage:"index" type:"index" enum:"bm25" doc:"The index to search."`
+}
+
 type searchR1 struct {
 	Version string  `forage:"version" default:"v0.1" enum:"v0.1,v0.2,v0.3" doc:"Which published reward."`
 	Format  float64 `forage:"format" default:"0.2" doc:"Credit for the format."`
@@ -87,6 +91,7 @@ func plugins() map[kindName]schema.Schema {
 		{sdk.KindAlgorithm, "sft"}:            must(schema.Of[none]()),
 		{sdk.KindAlgorithm, "explore"}:        must(schema.Of[explore]()),
 		{sdk.KindRetriever, "dense"}:          must(schema.Of[dense]()),
+		{sdk.KindRetriever, "bm25"}:           must(schema.Of[bm25]()),
 		{sdk.KindReward, "search-r1"}:         must(schema.Of[searchR1]()),
 		{sdk.KindReward, "exact-match"}:       must(schema.Of[none]()),
 		{sdk.KindReward, "david-gates"}:       must(schema.Of[none]()),

@@ -15,12 +15,13 @@ import (
 //	type Config struct {
 //		GroupSize int        `forage:"group_size" default:"5" min:"2" doc:"Rollouts per question." source:"Table 7"`
 //		KL        string     `forage:"kl" default:"k3" enum:"k1,k2,k3" doc:"Estimator of the divergence."`
-//		Index     schema.Ref `forage:"index" type:"index" doc:"The index to search."`
+//		Index     schema.Ref `forage:"index" type:"index" enum:"bm25" doc:"The index to search."`
 //	}
 //
 // A field without default is required unless its tag has ",optional". Field types are string, bool, int, float64,
 // []string, []float64, map[string]string, map[string]float64, [Ref] and []Ref (with type:"index|corpus|policy|agent")
-// and structs or pointers to structs, which are nested single blocks. Lists and maps take a default as comma-separated values.
+// and structs or pointers to structs, which are nested single blocks. The enum of a reference to an index lists the kinds
+// of index that serve: hnsw, flat, bm25, remote. Lists and maps take a default as comma-separated values.
 func Of[C any]() (Schema, error) { return ofType(reflect.TypeFor[C]()) }
 
 var attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -120,6 +121,9 @@ func attributeOf(t reflect.Type, f reflect.StructField, name string, optional bo
 		return fail(`needs a doc:"…" tag`)
 	}
 	if enum := f.Tag.Get("enum"); enum != "" {
+		if a.Type != String && a.Type != IndexRef {
+			return fail(`only strings and references to an index take an enum:"…" tag`)
+		}
 		a.Enum = strings.Split(enum, ",")
 	}
 	for key, bound := range map[string]**float64{"min": &a.Min, "max": &a.Max} {

@@ -58,7 +58,7 @@ type Attribute struct {
 	Required    bool     `json:"required,omitempty"`
 	Default     any      `json:"default,omitempty"` // of Type; nil for none
 	Description string   `json:"description"`
-	Enum        []string `json:"enum,omitempty"` // allowed values of a string
+	Enum        []string `json:"enum,omitempty"` // allowed values of a string, allowed kinds of a reference to an index
 	Min         *float64 `json:"min,omitempty"`  // inclusive, for numbers
 	Max         *float64 `json:"max,omitempty"`
 	// Source says where the default comes from: a paper's section, or "default (not in the paper)".

@@ -79,6 +79,9 @@ func (c Config) Validate() diag.Diagnostics {
 	if !c.usesCritic() && c.GroupSize == 1 {
 		ds.Warnf(diag.Attr("group_size"), "Group of one", "A group of one has nothing to be compared with: its advantage is its reward. Use 2 or more.")
 	}
+	if !c.usesCritic() && (c.GAE.Gamma != 1 || c.GAE.Lambda != 1 || c.GAE.ValueClip != 0.5 || c.GAE.CriticWarmup != 0) {
+		ds.Warnf(diag.Attr("gae"), "No critic", "The block gae is for estimator = \"gae\"; with estimator = \"grpo\" nothing of it is used.")
+	}
 	return ds
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Config is the configuration of the retriever.
 type Config struct {
-	Index       schema.Ref `forage:"index" type:"index" doc:"The index to search: one with an encoder."`
+	Index       schema.Ref `forage:"index" type:"index" enum:"hnsw,flat,remote" doc:"The index to search: one with an encoder."`
 	K           int        `forage:"k" default:"3" min:"1" doc:"Hits per call; fewer only where the index has no more to give." source:"Search-R1 (arXiv:2503.09516), training settings"`
 	ExcludeSeen bool       `forage:"exclude_seen" default:"false" doc:"Leave out what earlier calls of the episode returned." source:"default (not in the paper)"`
 	Description string     `forage:"description" default:"Searches a text collection for passages about the query." doc:"What a protocol that describes its tools tells the agent about this one." source:"default (not in the paper)"`

@@ -15,7 +15,7 @@ const Name = "semantic_search"
 
 // Config is the configuration of the retriever.
 type Config struct {
-	Index       schema.Ref `forage:"index" type:"index" doc:"The index to search: an index with an encoder, of unit sentence (whether titles are indexed with the sentences is its index_title)."`
+	Index       schema.Ref `forage:"index" type:"index" enum:"hnsw,flat,remote" doc:"The index to search: an index with an encoder, of unit sentence (whether titles are indexed with the sentences is its index_title)."`
 	K           int        `forage:"k" default:"5" min:"1" doc:"Hits per call; fewer only where the index has no more to give. Ties go to the sentence that comes first in the corpus. Several hits may be of one paragraph." source:"GRASP (arXiv:2607.10463), retrieval depth"`
 	Level       string     `forage:"level" default:"sentence" enum:"sentence,paragraph" doc:"What is found. paragraph: whole paragraphs, for agents that have no tool to read them; the index must be of that unit." source:"GRASP, ablation without reading"`
 	Description string     `forage:"description" default:"Finds the sentences that are closest in meaning to the query, each with the id of its paragraph." doc:"What a protocol that describes its tools tells the agent about this one." source:"default (not in the paper)"`
