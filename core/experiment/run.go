@@ -209,6 +209,9 @@ func (c *resolver) answerWith(n *node) *AnswerWith {
 	}
 	if agent := c.agentNode(r, nil); agent != nil {
 		a.Agent = c.agent(agent, nil)
+		if t := a.Agent.User; t != nil && !strings.Contains(t.Source(), "hits") && (a.Agent.System == nil || !strings.Contains(a.Agent.System.Source(), "hits")) {
+			c.diags = append(c.diags, warningAt(n.def.Ptr(), "Answer without evidence", "The prompt of answer_with's agent does not show hits, so the answer is written without what the episode found."))
+		}
 	} else if !r.has("agent") {
 		c.errorf(n.def, "Missing attribute", "answer_with needs agent, whose prompt asks for the answer.")
 	}

@@ -19,6 +19,7 @@ type Comparison struct {
 	Warnings []string
 	Rows     []CheckpointRow // A less B, per shared evaluation and metric
 	Changes  []record.Change // between the manifests, B's to A's
+	Settings []record.Change // between the configurations, B's to A's; whoever has read them fills it in
 	Means    []ComparedMean
 	Budgets  [2]record.Budgets
 	Curves   []Curve
@@ -132,6 +133,18 @@ func (c *Comparison) CSV(w io.Writer) error { return c.document().csv(w) }
 // HTML writes the comparison as a page of its own.
 func (c *Comparison) HTML(w io.Writer) error { return c.document().html(w) }
 
+// mostSettings bounds the table of settings: methods as a whole differ in more than anybody reads.
+const mostSettings = 40
+
+// shortened cuts a long setting, such as a prompt.
+func shortened(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
+
 func (c *Comparison) document() document {
 	d := document{title: c.A + " against " + c.B, warnings: c.Warnings, curves: c.Curves, cells: []string{c.A, c.B}, data: checkpointData(c.Rows)}
 	means := table{title: "Means over questions",
@@ -168,6 +181,16 @@ func (c *Comparison) document() document {
 		}
 	}
 	d.tables = []table{means, tests, spent}
+	if len(c.Settings) > 0 {
+		t := table{title: "Settings of the training that differ", columns: []column{{"setting", false}, {"A", false}, {"B", false}}}
+		for _, ch := range c.Settings[:min(len(c.Settings), mostSettings)] {
+			t.rows = append(t.rows, []string{ch.Name, orDash(shortened(ch.New)), orDash(shortened(ch.Old))})
+		}
+		if more := len(c.Settings) - mostSettings; more > 0 {
+			t.caption = fmt.Sprintf("And %d more: see config.hcl in the folders of the runs.", more)
+		}
+		d.tables = append(d.tables, t)
+	}
 	if len(c.Changes) > 0 {
 		t := table{title: "Differences of what the runs read and ran on", columns: []column{{"what", false}, {"A", false}, {"B", false}}}
 		for _, ch := range c.Changes {

@@ -544,9 +544,19 @@ func (e *Engine) notice(l *live, turn *episode.Turn, template Template, wrap fun
 		return nil
 	}
 	tokens := e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(l.job.Agent)))
-	turn.ObservationSpan = l.text.append(episode.Notice, tokens, nil)
-	turn.Observation = l.text.last()
+	turn.ObservationSpan, turn.Observation = e.tell(l, episode.Notice, tokens)
 	return nil
+}
+
+// tell appends what the policy did not write, as much of it as the policy's context has room for: no sequence gets
+// longer than what it can be trained on. A sequence without room left is at its end.
+func (e *Engine) tell(l *live, kind episode.SegmentKind, tokens []int32) (episode.Span, string) {
+	length := l.text.length()
+	tokens = tokens[:min(len(tokens), max(0, e.Sampler.MaxContext()-length))]
+	if len(tokens) == 0 {
+		return episode.Span{Start: length, End: length}, ""
+	}
+	return l.text.append(kind, tokens, nil), l.text.last()
 }
 
 // observe appends the observation of a call.
@@ -569,8 +579,7 @@ func (e *Engine) observe(l *live, number int, turn *episode.Turn, hits []episode
 		tokens = tokens[:agent.MaxObservationTokens]
 	}
 	turn.Hits = hits
-	turn.ObservationSpan = l.text.append(episode.Observation, tokens, nil)
-	turn.Observation = l.text.last()
+	turn.ObservationSpan, turn.Observation = e.tell(l, episode.Observation, tokens)
 	if l.text.length() >= e.Sampler.MaxContext() {
 		l.end(episode.StopLength)
 	}
@@ -604,9 +613,9 @@ func (e *Engine) announceClosing(l *live, number int, turn *episode.Turn) error 
 	if err != nil {
 		return fmt.Errorf("closing text: %w", err)
 	}
-	span := l.text.append(episode.Notice, e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(agent))), nil)
+	span, text := e.tell(l, episode.Notice, e.Tokenizer.EncodePieces(neutralise(pieces, e.controls(agent))))
 	turn.ObservationSpan.End = span.End
-	turn.Observation += l.text.last()
+	turn.Observation += text
 	if l.text.length() >= e.Sampler.MaxContext() {
 		l.end(episode.StopLength)
 	}

@@ -88,6 +88,31 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestContextHoldsAll: whatever follows the policy's own text (results, refusals, closing words), no sequence gets longer
+// than the policy's context, since it could not be trained on.
+func TestContextHoldsAll(t *testing.T) {
+	for context := 20; context < 140; context++ {
+		for name, turns := range map[string][]string{
+			"result": {"<search>a</search>", "<search>b</search>", "<answer>x</answer>"}, "refusal": {"nothing of use", "<search>b</search>", "<answer>x</answer>"},
+		} {
+			agent := searchR1Agent(2)
+			agent.Invalid, agent.Closing = text("that was no action"), text("answer now")
+			e := &Engine{Sampler: &script{turns: [][]string{turns}, context: context}, Tokenizer: runes{}, Tools: reply(echo)}
+			episodes, err := run(e, agent, "Q")
+			if err != nil {
+				t.Fatalf("%s, context %d: %v", name, context, err)
+			}
+			ep := episodes[0]
+			if n := len(ep.Tokens[0]); n > context {
+				t.Errorf("%s: %d tokens in a context of %d, stop %s", name, n, context, ep.Stop)
+			}
+			if err := Check(ep, runes{}); err != nil {
+				t.Errorf("%s, context %d: %v", name, context, err)
+			}
+		}
+	}
+}
+
 // TestBranch continues an episode after each of its turns: the prefix is the parent's token by token, the budget is
 // what it leaves, and the whole is a consistent episode.
 func TestBranch(t *testing.T) {

@@ -18,8 +18,8 @@ func (a *app) compareCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare RUN RUN",
 		Short: "Set two finished runs side by side",
-		Long: `Compare two finished runs on the evaluations that both have, and say which of their
-preconditions differ. Two runs are two checkpoints: the tests are over questions.
+		Long: `Compare two finished runs on the evaluations that both have, and say in which settings
+and preconditions they differ. Two runs are two checkpoints: the tests are over questions.
 RUN is the folder of a run, its id, or the beginning of its id. Runs that were not
 asked the same questions cannot be compared.`,
 		Example: "  forage compare 48553646d9e8 ffcc151155d4\n  forage compare runs/a/48553646d9e8 runs/b/48553646d9e8 --html diff.html",
@@ -37,7 +37,7 @@ asked the same questions cannot be compared.`,
 					return err
 				}
 			}
-			declared, err := a.declared(cmd.Context(), runs[0], runs[1])
+			declared, settings, err := a.declared(cmd.Context(), runs[0], runs[1])
 			if err != nil {
 				a.warn("the configurations of the runs cannot be compared, so every difference counts as undeclared: %v", err)
 			}
@@ -45,6 +45,7 @@ asked the same questions cannot be compared.`,
 			if err != nil {
 				return err
 			}
+			made.Settings = settings
 			if err := made.Text(a.out, a.width); err != nil {
 				return err
 			}
@@ -70,17 +71,18 @@ func loadRun(r record.Run) (report.RunResult, error) {
 	return loaded, nil
 }
 
-// declared names the digests in which two runs differ because their configurations say so.
-func (a *app) declared(ctx context.Context, x, y record.Run) ([]string, error) {
+// declared names the digests in which two runs differ because their configurations say so, and the settings that differ.
+func (a *app) declared(ctx context.Context, x, y record.Run) ([]string, []record.Change, error) {
 	first, left, err := a.configOf(ctx, x)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", x.ID, err)
+		return nil, nil, fmt.Errorf("run %s: %w", x.ID, err)
 	}
 	defer first.Close()
 	second, right, err := a.configOf(ctx, y)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", y.ID, err)
+		return nil, nil, fmt.Errorf("run %s: %w", y.ID, err)
 	}
 	defer second.Close()
-	return study.Differing(left, right), nil
+	settings, err := study.Settings(left, right)
+	return study.Differing(left, right), settings, err
 }

@@ -66,7 +66,7 @@ func TestVerbs(t *testing.T) {
 	if p.read("a.csv") != p.read("b.csv") || p.read("a.html") != p.read("b.html") || p.read("b.md") == "" {
 		t.Error("two reports of the same records differ")
 	}
-	wantAll(t, p.ok("compare", first, second[:6], "--csv", "c.csv"), first, second, "A − B")
+	wantAll(t, p.ok("compare", first, second[:6], "--csv", "c.csv"), first, second, "A − B", "Settings of the training that differ")
 	if strings.Contains(p.ok("compare", first, second), "undeclared") {
 		t.Error("runs of one program on the same data differ undeclared")
 	}
