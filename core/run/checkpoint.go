@@ -32,7 +32,8 @@ type state struct {
 	Artefacts      []produced     `json:"artefacts,omitempty"`
 	Warned         []string       `json:"warned,omitempty"`  // guards that have warned
 	Watched        []string       `json:"watched,omitempty"` // guards whose metrics were measured at least once
-	// Scored holds the reward sources that have scored in the stage in progress: whether any gave anything but 0.
+	// Scored holds what the total reads of reward sources, by name, in the stage in progress: whether any episode had more
+	// than 0 of it.
 	Scored    map[string]bool `json:"scored,omitempty"`
 	Warnings  []string        `json:"warnings,omitempty"`   // of the training: of guards, of restarts
 	Inexact   bool            `json:"inexact,omitempty"`    // it was resumed where it need not equal an uninterrupted run

@@ -328,10 +328,16 @@ experiment "e" {
 	episodes := func(leaves map[string]episode.Leaf) []*rollout.Episode {
 		return []*rollout.Episode{{Episode: episode.Episode{Rewards: episode.Rewards{Leaves: leaves}}}}
 	}
-	s.noteScores(episodes(map[string]episode.Leaf{"keys": {Components: map[string]float64{"queries": 2}}, "steps": {Turns: []float64{0, 1}}, "answer": {Components: map[string]float64{"closed": 1}}}))
+	s.noteScores(episodes(map[string]episode.Leaf{"keys": {Components: map[string]float64{"queries": 2}}, "steps": {Turns: []float64{0, 1}}, "answer": {Components: map[string]float64{"closed": 1, "em": 0}}}))
 	s.noteScores(episodes(map[string]episode.Leaf{"keys": {}, "steps": {}, "answer": {}}))
 	s.warnOfSilence()
-	if w := r.state.Warnings; len(w) != 1 || !strings.Contains(w[0], `stage "main": the reward source "keys" was 0 for every episode`) || !strings.Contains(w[0], "reward/exact-match") {
+	if w := r.state.Warnings; len(w) != 1 || !strings.Contains(w[0], `stage "main": the reward keys was 0 for every episode`) || !strings.Contains(w[0], "reward/exact-match") {
+		t.Errorf("got %q", w)
+	}
+	r.state.Warnings, r.state.Scored = nil, nil
+	s.noteScores(episodes(map[string]episode.Leaf{"answer": {Value: 1, Components: map[string]float64{"closed": 0}}}))
+	s.warnOfSilence()
+	if w := r.state.Warnings; len(w) != 1 || !strings.Contains(w[0], `the reward answer.components["closed"] was 0`) {
 		t.Errorf("got %q", w)
 	}
 	if _, err := r.guards("main", map[string]float64{"episode/searches": 1}); err != nil {

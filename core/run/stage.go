@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -344,28 +345,38 @@ func (s *stage) warnOfSilence() {
 	}
 	r := s.run
 	for _, source := range s.config.Reward.Sources {
-		if gave, scored := r.state.Scored[source.Name]; scored && !gave {
-			r.state.Warnings = append(r.state.Warnings, fmt.Sprintf("stage %q: the reward source %q was 0 for every episode; see whether these questions and episodes have what it reads: forage plugin describe reward/%s",
-				s.config.Name, source.Name, source.Plugin.Label))
+		for _, read := range sorted(r.state.Scored) {
+			if name, _, _ := strings.Cut(read, "."); name == source.Name && !r.state.Scored[read] {
+				r.state.Warnings = append(r.state.Warnings, fmt.Sprintf("stage %q: the reward %s was 0 for every episode; see whether these questions and episodes have what it reads: forage plugin describe reward/%s",
+					s.config.Name, read, source.Plugin.Label))
+			}
 		}
 	}
 }
 
-// noteScores remembers which reward sources have given anything. Components count where the total reads them.
+// noteScores remembers which reward sources, and which of their components that the total reads, have given anything.
+// The value of a source is not missed where the total reads its components.
 func (s *stage) noteScores(episodes []*rollout.Episode) {
-	r := s.run
+	if s.config.Reward == nil {
+		return
+	}
+	total := s.config.Reward.Total.Text()
+	note := func(read string, gave bool) {
+		if s.run.state.Scored == nil {
+			s.run.state.Scored = map[string]bool{}
+		}
+		s.run.state.Scored[read] = s.run.state.Scored[read] || gave
+	}
 	for _, ep := range episodes {
 		for name, leaf := range ep.Rewards.Leaves {
-			gave := leaf.Value != 0 || slices.ContainsFunc(leaf.Turns, func(v float64) bool { return v != 0 })
-			if reward := s.config.Reward; reward != nil && strings.Contains(reward.Total.Text(), name+".components") {
-				for _, v := range leaf.Components {
-					gave = gave || v != 0
+			if !strings.Contains(total, name+".components") {
+				note(name, leaf.Value != 0 || slices.ContainsFunc(leaf.Turns, func(v float64) bool { return v != 0 }))
+			}
+			for component, v := range leaf.Components {
+				if read := name + ".components[" + strconv.Quote(component) + "]"; strings.Contains(total, read) {
+					note(read, v != 0)
 				}
 			}
-			if r.state.Scored == nil {
-				r.state.Scored = map[string]bool{}
-			}
-			r.state.Scored[name] = r.state.Scored[name] || gave
 		}
 	}
 }

@@ -316,7 +316,7 @@ func TestEndpointFailures(t *testing.T) {
 	service := &reader{fail: 1000}
 	url := serveReader(t, service)
 	e := testEnv(t)
-	if _, err := e.plan(t.Context(), "testdata/endpoint", "trained", map[string]string{"url": url}); err == nil || !strings.Contains(err.Error(), "main.hcl:") || !strings.Contains(err.Error(), "frozen") {
+	if _, err := e.plan(t.Context(), "testdata/endpoint", "trained", map[string]string{"url": url}); err == nil || !strings.Contains(err.Error(), "main.hcl:") || !strings.Contains(err.Error(), "never trained") {
 		t.Errorf("training: %v", err)
 	}
 	p, err := e.plan(t.Context(), "testdata/endpoint", "endpoint", map[string]string{"url": url})
