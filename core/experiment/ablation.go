@@ -24,8 +24,8 @@ type Ablation struct {
 	Assume      *Assume
 	Range       hcl.Range
 
-	set    *node
-	method bool // a method by itself: policies and training questions come with a study
+	sets   []*node // shared by all arms, in the order of merging
+	method bool    // a method by itself: policies and training questions come with a study
 }
 
 // Assume is what the plan takes for the spread of results where no runs tell it.
@@ -43,8 +43,9 @@ type Arm struct {
 	Parts []string
 	Range hcl.Range
 
+	sets   []*node
 	node   *node
-	merged *node // experiment, set and arm; nil until first needed
+	merged *node // experiment, sets and arm; nil until first needed
 	broken hcl.Diagnostics
 }
 
@@ -212,7 +213,10 @@ func (s *Study) readAblation(n *node) (*Ablation, hcl.Diagnostics) {
 			r.wrong("primary", `metric("evaluation", "metric")`, v)
 		}
 	}
-	a.set = r.block("set")
+	a.sets = c.sets(r)
+	if set := r.block("set"); set != nil && c.labels(set, 0, "") {
+		a.sets = append(a.sets, set)
+	}
 	for _, b := range r.blocks("arm") {
 		if c.labels(b, 1, "its name") {
 			a.Arms = append(a.Arms, c.armHead(b))
@@ -266,8 +270,34 @@ func (c *resolver) armHead(n *node) *Arm {
 	} else if !r.has("experiment") {
 		c.errorf(n.def, "Missing attribute", "%s needs experiment = experiment.x, the method it takes or changes.", n.name())
 	}
-	arm.Parts = changes(n, "")
+	arm.sets = c.sets(r)
+	for _, set := range slices.Concat(arm.sets, []*node{n}) {
+		for _, part := range changes(set, "") {
+			if !slices.Contains(arm.Parts, part) {
+				arm.Parts = append(arm.Parts, part)
+			}
+		}
+	}
 	return arm
+}
+
+// sets reads sets = [set.x, …].
+func (c *resolver) sets(r *reader) []*node {
+	elements, _ := r.list("sets")
+	var list []*node
+	for _, element := range elements {
+		ref := r.referenceIn("sets", element, "set")
+		if ref == nil {
+			continue
+		}
+		n := c.s.blocks["set"][ref.Name]
+		if slices.Contains(list, n) {
+			c.errorf(r.at("sets"), "Duplicate set", "%s is listed twice.", ref)
+			continue
+		}
+		list = append(list, n)
+	}
+	return list
 }
 
 // changes lists the paths that a block sets.
@@ -277,7 +307,7 @@ func changes(n *node, prefix string) []string {
 		switch {
 		case name == "remove":
 			list = append(list, prefix+"remove")
-		case prefix == "" && (name == "experiment" || name == "description"):
+		case prefix == "" && (name == "experiment" || name == "description" || name == "sets"):
 		default:
 			list = append(list, prefix+name)
 		}

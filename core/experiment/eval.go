@@ -298,20 +298,25 @@ func (s *Study) checkNames(expr hcl.Expression, f *frame, allowed map[string]cty
 	return diags
 }
 
-// use marks a variable, local or block as used, and what a local is made of.
+// use marks a variable, local or block as used, and what a local or a block is made of.
 func (s *Study) use(name string) {
 	if s.used[name] {
 		return
 	}
 	s.used[name] = true
-	if local, ok := strings.CutPrefix(name, "local."); ok && s.locals[local] != nil && s.locals[local].expr != nil {
-		for _, t := range s.locals[local].expr.Variables() {
-			if len(t) < 2 {
-				continue
-			}
-			if step, ok := t[1].(hcl.TraverseAttr); ok {
-				s.use(t.RootName() + "." + step.Name)
-			}
+	a := s.bases[name]
+	if local, ok := strings.CutPrefix(name, "local."); ok {
+		a = s.locals[local]
+	}
+	if a == nil || a.expr == nil {
+		return
+	}
+	for _, t := range a.expr.Variables() {
+		if len(t) < 2 {
+			continue
+		}
+		if step, ok := t[1].(hcl.TraverseAttr); ok {
+			s.use(t.RootName() + "." + step.Name)
 		}
 	}
 }

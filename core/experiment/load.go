@@ -44,6 +44,7 @@ type Study struct {
 	locals    map[string]*attr
 	variables map[string]*variable
 	artefacts map[string]cty.Value // every artefact that a reference names
+	bases     map[string]*attr     // block → its attribute base
 
 	broken    bool            // there were errors in reading the files
 	used      map[string]bool // references followed: var.x, local.x, dataset.x …
@@ -68,7 +69,7 @@ func (s *Study) Files() map[string]*hcl.File {
 }
 
 // blockKinds are the top-level blocks that references lead to.
-var blockKinds = []string{"corpus", "encoder", "index", "dataset", "tool", "agent", "policy", "experiment"}
+var blockKinds = []string{"corpus", "encoder", "index", "dataset", "tool", "agent", "policy", "experiment", "set"}
 
 // names are what blocks may be called: usable in references, expressions and axis paths.
 var names = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -81,7 +82,7 @@ var metricName = regexp.MustCompile(`^[a-z][a-z0-9_./]*$`)
 func Load(ctx context.Context, path string, inputs Inputs, source SchemaSource) (*Study, hcl.Diagnostics) {
 	s := &Study{
 		parser: hclparse.NewParser(), schemas: newSchemaCache(source), inputs: inputs, own: map[string]bool{}, texts: map[string]string{},
-		blocks: map[string]map[string]*node{}, locals: map[string]*attr{}, variables: map[string]*variable{}, artefacts: map[string]cty.Value{},
+		blocks: map[string]map[string]*node{}, locals: map[string]*attr{}, variables: map[string]*variable{}, artefacts: map[string]cty.Value{}, bases: map[string]*attr{},
 		used: map[string]bool{}, frames: map[frameKey]*frame{}, memo: map[memoKey]memoized{}, compiled: map[memoKey]any{},
 		scopes: newScopes(), seeded: map[*attr]bool{}, localMemo: map[int64]map[string]cty.Value{},
 	}
@@ -110,6 +111,7 @@ func Load(ctx context.Context, path string, inputs Inputs, source SchemaSource) 
 	s.setup()
 	diags = append(diags, s.checkVariables()...)
 	diags = append(diags, s.checkLocals()...)
+	diags = append(diags, s.mergeBases()...)
 	diags = append(diags, s.readRoot(order)...)
 	for _, n := range order {
 		if n.typ == "ablation" {

@@ -34,7 +34,7 @@ func (s *Study) Resolve(a *Ablation, arm *Arm, values map[string]AxisValue, seed
 	return run, Tidy(c.diags)
 }
 
-// armNode merges experiment, set and arm, once.
+// armNode merges experiment, sets and arm, once.
 func (s *Study) armNode(a *Ablation, arm *Arm) (*node, hcl.Diagnostics) {
 	if arm.merged != nil || arm.Experiment == "" {
 		return arm.merged, arm.broken
@@ -45,12 +45,16 @@ func (s *Study) armNode(a *Ablation, arm *Arm) (*node, hcl.Diagnostics) {
 	}
 	s.use("experiment." + arm.Experiment)
 	c := s.newResolver(nil)
-	n := c.layer(base, a.set)
+	n := base
+	for _, set := range slices.Concat(a.sets, arm.sets) {
+		n = c.layer(n, set)
+	}
 	if arm.node != nil {
 		over := *arm.node
 		over.attrs = maps.Clone(over.attrs)
 		delete(over.attrs, "experiment")
 		delete(over.attrs, "description")
+		delete(over.attrs, "sets")
 		n = c.layer(n, &over)
 	}
 	arm.merged, arm.broken = n, c.diags

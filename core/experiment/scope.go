@@ -49,6 +49,7 @@ func (s scope) describe() string {
 func (s scope) check(expr hclsyntax.Expression, f *frame) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	known := slices.Concat(slices.Collect(maps.Keys(s.sample)), slices.Collect(maps.Keys(f.roots)))
+	known = slices.DeleteFunc(known, func(name string) bool { return name == "set" }) // near many words, and never meant here
 	for _, t := range hclsyntax.Variables(expr) {
 		root := t.RootName()
 		if _, ok := s.sample[root]; !ok && !f.roots[root] {
