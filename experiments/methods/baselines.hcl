@@ -3,7 +3,7 @@
 #
 # Learning rates and numbers of questions are those that the papers (GRPO, RLOO, REINFORCE++, DAPO) or the released scripts
 # (Dr. GRPO, LUFFY) give for their own tasks and models; GSPO gives none. The numbers of steps are ours. A study that
-# compares the methods sets all of them alike.
+# compares the methods sets all of them alike. What is not said of a method is as under "grpo".
 
 experiment "grpo" {
   description = "GRPO as in DeepSeekMath: 64 episodes per question, divergence 0.04, one update per step"
@@ -31,72 +31,33 @@ experiment "grpo" {
 
 experiment "rloo" {
   description = "RLOO: leave-one-out baseline, the response as one action, divergence in the reward"
-  agent       = agent.search_r1
-
-  sampling {
-    temperature = 1
-  }
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.grpo
 
   stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
     algorithm "rloo" {}
-    steps     = 500
     questions = 128
   }
 }
 
 experiment "reinforce_pp" {
   description = "REINFORCE++: divergence per token in the reward, advantages normalised over the whole step"
-  agent       = agent.search_r1
-
-  sampling {
-    temperature = 1
-  }
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.grpo
 
   stage "main" {
     optimizer "adamw" {
       learning_rate = 5e-7
     }
     algorithm "reinforce-pp" {}
-    steps     = 500
     questions = 256
   }
 }
 
 experiment "dr_grpo" {
   description = "Dr. GRPO: no division by spread or length"
-  agent       = agent.search_r1
-
-  sampling {
-    temperature = 1
-  }
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.grpo
 
   stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
     algorithm "dr-grpo" {}
-    steps     = 500
     questions = 128
   }
 }
@@ -104,51 +65,27 @@ experiment "dr_grpo" {
 # The paper's reward is 1 for a right answer and -1 for others: advantages are the same.
 experiment "dapo" {
   description = "DAPO: wider clip upwards, mean over tokens, dynamic sampling, soft length penalty"
-  agent       = agent.search_r1
+  base        = experiment.grpo
 
-  sampling {
-    temperature = 1
-  }
   reward {
-    source "outcome" {
-      reward "em" {}
-    }
     total = 2 * outcome.value - 1
   }
 
   stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
     schedule "constant" {
       warmup_steps = 20
     }
     algorithm "dapo" {}
-    steps     = 500
     questions = 512
   }
 }
 
 experiment "gspo" {
   description = "GSPO: ratio and clip of whole responses, four updates per step"
-  agent       = agent.search_r1
-
-  sampling {
-    temperature = 1
-  }
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.grpo
 
   stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
     algorithm "gspo" {}
-    steps     = 500
     questions = 128
   }
 }
@@ -157,24 +94,10 @@ experiment "gspo" {
 # unless missing_expert = "skip".
 experiment "offpolicy_mix" {
   description = "LUFFY: one expert episode in each group, shaped probabilities, no clip"
-  agent       = agent.search_r1
-
-  sampling {
-    temperature = 1
-  }
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.grpo
 
   stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
     algorithm "offpolicy-mix" {}
-    steps     = 500
     questions = 128
   }
 }
@@ -183,32 +106,6 @@ experiment "offpolicy_mix" {
 # beside this file.
 experiment "r1" {
   description = "R1 as Search-R1 compares with it: GRPO on reasoning without search"
+  base        = experiment.search_r1
   agent       = agent.think
-
-  sampling {
-    temperature = 1
-    top_p       = 0.95
-  }
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
-
-  stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
-    schedule "constant" {
-      warmup_steps = 286 # 0.285 of 1,005 steps
-      from_zero    = true
-    }
-    algorithm "search-r1" {
-      group_size = 5
-      mini_batch = 256
-    }
-    steps     = 1004
-    questions = 512
-  }
 }

@@ -28,167 +28,56 @@ agent "frugalrag" {
 
 # The same without a tool to finish, for what it finds when it goes on to the end.
 agent "frugalrag_search" {
-  chat_template = true
-  system        = file("prompts/frugalrag.txt")
-  user          = file("prompts/frugalrag_user_search.txt")
-
+  base = agent.frugalrag
+  user = file("prompts/frugalrag_user_search.txt")
   protocol "fields" {
     finish_tool = ""
-  }
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 256
   }
 }
 
 # The prompts that are tried on every hop of an explored question, with and without a tool to finish.
 agent "explore" {
-  chat_template = true
-  system        = file("prompts/frugalrag.txt")
-  user          = file("prompts/frugalrag_user.txt")
-
-  protocol "fields" {}
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
+  base = agent.frugalrag
   turn_tokens {
     first = 1000
   }
 }
 
 agent "explore_search" {
-  chat_template = true
-  system        = file("prompts/frugalrag.txt")
-  user          = file("prompts/frugalrag_user_search.txt")
-
-  protocol "fields" {
-    finish_tool = ""
-  }
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
+  base = agent.frugalrag_search
   turn_tokens {
     first = 1000
   }
 }
 
 agent "explore_steps" {
-  chat_template = true
-  system        = file("prompts/frugalrag_steps.txt")
-  user          = file("prompts/frugalrag_user.txt")
-
-  protocol "fields" {}
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 1000
-  }
+  base   = agent.explore
+  system = file("prompts/frugalrag_steps.txt")
 }
 
 agent "explore_steps_search" {
-  chat_template = true
-  system        = file("prompts/frugalrag_steps.txt")
-  user          = file("prompts/frugalrag_user_search.txt")
-
-  protocol "fields" {
-    finish_tool = ""
-  }
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 1000
-  }
+  base   = agent.explore_search
+  system = file("prompts/frugalrag_steps.txt")
 }
 
 agent "explore_doubt" {
-  chat_template = true
-  system        = file("prompts/frugalrag_doubt.txt")
-  user          = file("prompts/frugalrag_user.txt")
-
-  protocol "fields" {}
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 1000
-  }
+  base   = agent.explore
+  system = file("prompts/frugalrag_doubt.txt")
 }
 
 agent "explore_doubt_search" {
-  chat_template = true
-  system        = file("prompts/frugalrag_doubt.txt")
-  user          = file("prompts/frugalrag_user_search.txt")
-
-  protocol "fields" {
-    finish_tool = ""
-  }
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 1000
-  }
+  base   = agent.explore_search
+  system = file("prompts/frugalrag_doubt.txt")
 }
 
 agent "explore_names" {
-  chat_template = true
-  system        = file("prompts/frugalrag_names.txt")
-  user          = file("prompts/frugalrag_user.txt")
-
-  protocol "fields" {}
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 1000
-  }
+  base   = agent.explore
+  system = file("prompts/frugalrag_names.txt")
 }
 
 agent "explore_names_search" {
-  chat_template = true
-  system        = file("prompts/frugalrag_names.txt")
-  user          = file("prompts/frugalrag_user_search.txt")
-
-  protocol "fields" {
-    finish_tool = ""
-  }
-  observation = "%{for i, hit in hits}[${i + 1}] ${hit.title} | ${hit.text}\n%{endfor}"
-  invalid     = "Failed to execute."
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 1000
-  }
+  base   = agent.explore_search
+  system = file("prompts/frugalrag_names.txt")
 }
 
 experiment "frugalrag" {

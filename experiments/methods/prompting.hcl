@@ -31,81 +31,49 @@ experiment "direct" {
 
 # The policy thinks, then answers. The agent of the method "R1", too: see baselines.hcl.
 agent "think" {
-  chat_template = true
-  user          = file("prompts/think.txt")
-  tools         = []
-
-  protocol "tags" {
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "\n\n<information>", close = "</information>\n\n" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
-
-  max_prompt_tokens = 2048
-  turn_tokens {
-    first = 500
-  }
+  base = agent.direct
+  user = file("prompts/think.txt")
 }
 
 experiment "think" {
   description = "Chain of thought: no search"
+  base        = experiment.direct
   agent       = agent.think
-
-  sampling {
-    temperature = 1
-  }
 }
 
 # One retrieval with the question, then the answer.
 agent "rag" {
-  chat_template = true
-  user          = file("prompts/rag.txt")
-
-  protocol "tags" {
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "\n\n<information>", close = "</information>\n\n" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
+  base        = agent.direct
+  user        = file("prompts/rag.txt")
+  tools       = null
   observation = "%{for i, hit in hits}Doc ${i + 1}(Title: \"${hit.title}\") ${hit.text}\n%{endfor}"
 
   first_action           = "search_question"
   max_searches           = 1
   on_budget              = "stop"
-  max_prompt_tokens      = 2048
   max_observation_tokens = 1500
-  turn_tokens {
-    first = 500
-  }
 }
 
 experiment "rag" {
   description = "Retrieval once, with the question as the query"
+  base        = experiment.direct
   agent       = agent.rag
-
-  sampling {
-    temperature = 1
-  }
 }
 
 # IRCoT (Trivedi et al., arXiv:2212.10509) in one growing dialogue: retrieval with the question, then each sentence of
 # the reasoning is the next query. The paper gathers all paragraphs in a prompt that is rendered anew, shows worked
 # examples, and lets a separate reader answer.
 agent "ircot" {
-  chat_template = true
-  user          = file("prompts/ircot.txt")
+  base = agent.rag
+  user = file("prompts/ircot.txt")
 
   protocol "tags" {
-    think       = { open = "<thought>", close = "</thought>" } # the sentence between the think tags is the query
-    call        = { open = "<think>", close = "</think>" }
-    observation = { open = "\n\n<information>", close = "</information>\n\n" }
-    answer      = { open = "<answer>", close = "</answer>" }
+    think = { open = "<thought>", close = "</thought>" } # the sentence between the think tags is the query
+    call  = { open = "<think>", close = "</think>" }
   }
-  observation = "%{for i, hit in hits}Doc ${i + 1}(Title: \"${hit.title}\") ${hit.text}\n%{endfor}"
 
-  first_action           = "search_question"
   max_searches           = 8
   on_budget              = "close"
-  max_prompt_tokens      = 2048
   max_observation_tokens = 500
   turn_tokens {
     first = 100
@@ -114,11 +82,8 @@ agent "ircot" {
 
 experiment "ircot" {
   description = "IRCoT: each sentence of the reasoning is the next query"
+  base        = experiment.direct
   agent       = agent.ircot
-
-  sampling {
-    temperature = 1
-  }
 }
 
 # Search-o1 (Li et al., arXiv:2501.05366): a reasoning model that searches within its thoughts. Its second part, which

@@ -63,48 +63,20 @@ experiment "search_r1" {
 # the divergence off with the wrong sign; here groups are questions and the divergence holds the policy back.
 experiment "search_r1_v01" {
   description = "Search-R1 with GRPO, v0.1: reward for the answer alone, 304 steps"
-  agent       = agent.search_r1
-  stages      = ["main"]
-
-  sampling {
-    temperature = 1
-    top_p       = 0.95
-  }
-
-  reward {
-    source "outcome" {
-      reward "em" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.search_r1
 
   stage "main" {
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
     schedule "constant" {
       warmup_steps = 289 # 0.95 of 305 steps
-      from_zero    = true
     }
-    algorithm "search-r1" {
-      group_size = 5
-      mini_batch = 256
-    }
-    steps     = 304
-    questions = 512
+    steps = 304
   }
 }
 
 # The v0.3 reward: structure and answer together, 0.2 and 0.1 as in the released scripts.
 experiment "search_r1_v03" {
   description = "Search-R1 v0.3 with GRPO: the reward also looks at the form"
-  agent       = agent.search_r1
-  stages      = ["main"]
-
-  sampling {
-    temperature = 1
-    top_p       = 0.95
-  }
+  base        = experiment.search_r1
 
   reward {
     source "outcome" {
@@ -113,22 +85,11 @@ experiment "search_r1_v03" {
         final_score     = 0.1
       }
     }
-    total = outcome.value
   }
 
   stage "main" {
     optimizer "adamw" {
       learning_rate = 5e-7
     }
-    schedule "constant" {
-      warmup_steps = 286
-      from_zero    = true
-    }
-    algorithm "search-r1" {
-      group_size = 5
-      mini_batch = 256
-    }
-    steps     = 1004
-    questions = 512
   }
 }

@@ -2,27 +2,14 @@
 # two trees per question with three leaves each, at a cost of about four independent episodes.
 # The prompt is not the paper's: it is worded anew from what the paper's prompt says.
 
+include {
+  files = ["search_r1.hcl"] # its agent
+}
+
 agent "tree_grpo" {
-  chat_template = true
-  user          = file("prompts/search_r1.txt") # the same as Search-R1's
-
-  protocol "tags" {
-    think       = { open = "<think>", close = "</think>" }
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "\n\n<information>", close = "</information>\n\n" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
-  observation = "%{for i, hit in hits}Doc ${i + 1}(Title: \"${hit.title}\") ${hit.text}\n%{endfor}"
-  invalid     = "\nThat was no action I can carry out. To search, put a query between <search> and </search>; to answer, put the answer between <answer> and </answer>. Let me try again.\n"
-
-  max_turns              = 3 # and a closing one without tools
-  on_budget              = "close"
-  max_prompt_tokens      = 4096
-  max_response_tokens    = 4096
-  max_observation_tokens = 500
-  turn_tokens {
-    first = 500
-  }
+  base              = agent.search_r1
+  max_turns         = 3 # and a closing one without tools
+  max_prompt_tokens = 4096
 }
 
 experiment "tree_grpo" {
@@ -68,22 +55,16 @@ experiment "tree_grpo" {
 # The web agent: more and longer turns, F1 in place of exact match.
 experiment "tree_grpo_web" {
   description = "Tree-GRPO for a web agent: five turns, reward for F1 and form"
-  agent       = agent.tree_grpo
-  stages      = ["main"]
-
-  sampling {
-    temperature = 1
-    top_p       = 0.95
-  }
+  base        = experiment.tree_grpo
+  remove      = ["stage.main.schedule"]
 
   reward {
     source "outcome" {
       reward "searchr1-format" {
-        answer_score    = "f1"
-        structure_score = 0.2
+        answer_score = "f1"
+        final_score  = null
       }
     }
-    total = outcome.value
   }
 
   stage "main" {
@@ -95,12 +76,6 @@ experiment "tree_grpo_web" {
       turn_tokens {
         first = 2000
       }
-    }
-    optimizer "adamw" {
-      learning_rate = 1e-6
-    }
-    algorithm "tree-grpo" {
-      mini_batch = 64
     }
     steps     = 33
     questions = 128

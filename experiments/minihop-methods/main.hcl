@@ -10,16 +10,7 @@ ablation "methods" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "grpo", base = "minihop/habit" }
-
-  set {
-    evaluate "elsewhere" {
-      dataset = dataset.elsewhere
-      tools   = { search = tool.elsewhere }
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.elsewhere]
 
   # The methods of the papers.
 

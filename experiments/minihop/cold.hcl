@@ -13,10 +13,8 @@ dataset "skill" {
 }
 
 dataset "habit" {
-  builtin = "minihop"
-  split   = "stream"
-  seed    = seed + 100000
-  order   = "given"
+  base = dataset.skill
+  seed = seed + 100000
   world {
     phase      = "habit"
     full_share = 0.002 # of 2-hop questions; near 0.01 plain GRPO escapes the collapse in some seeds
@@ -24,10 +22,8 @@ dataset "habit" {
 }
 
 dataset "never" {
-  builtin = "minihop"
-  split   = "stream"
-  seed    = seed + 200000
-  order   = "given"
+  base = dataset.skill
+  seed = seed + 200000
   world {
     phase = "never"
   }

@@ -4,67 +4,39 @@
 # end, so that there are two prompts to choose from.
 
 dataset "fields_skill" {
-  builtin = "minihop"
-  split   = "stream"
-  seed    = seed
-  order   = "given"
+  base = dataset.skill
   world {
-    phase    = "skill"
     protocol = "fields"
   }
 }
 
 dataset "fields_habit" {
-  builtin = "minihop"
-  split   = "stream"
-  seed    = seed + 100000
-  order   = "given"
+  base = dataset.habit
   world {
-    phase      = "habit"
     full_share = 0.1 # of 2-hop questions; it stops in time in some questions, and too early in most
     protocol   = "fields"
   }
 }
 
 policy "fresh_fields" {
+  base = policy.fresh
   init {
-    seed              = seed
-    tokenizer         = "minihop/fields"
-    hidden_size       = 64
-    layers            = 3
-    heads             = 4
-    intermediate_size = 128
-    max_positions     = 320
-    tied              = true
-    final_norm        = 0.25
-    from              = "minihop/habit"
-    std_dev {
-      embedding = 0.2
-      query     = 0.125
-      key       = 0.125
-      value     = 0.125
-      gate      = 0.125
-      up        = 0.125
-      output    = 0.0510
-      down      = 0.0361
-    }
+    tokenizer     = "minihop/fields"
+    max_positions = 320
+    from          = "minihop/habit"
   }
 }
 
 experiment "base_fields" {
+  base     = experiment.base
   policies = { main = policy.fresh_fields }
   tools    = { search = tool.unseen }
   agent    = agent.minihop_fields
   stages   = ["skill", "habit"]
+  remove   = ["stage.never", "evaluate.samples"]
 
-  optimizer "adamw" {
-    betas        = [0.9, 0.95]
-    weight_decay = 0.01
-    clip_norm    = 1
-  }
   schedule "cosine" {
     warmup_steps = 20
-    final        = 0.1
   }
 
   stage "skill" {
@@ -73,33 +45,17 @@ experiment "base_fields" {
     optimizer "adamw" {
       learning_rate = 1e-3
     }
-    algorithm "sft" {}
     steps     = 240
     questions = 16
   }
 
   stage "habit" {
-    train   = dataset.fields_habit
-    experts = dataset.fields_habit
-    optimizer "adamw" {
-      learning_rate = 1e-3
-    }
-    algorithm "sft" {}
+    train     = dataset.fields_habit
+    experts   = dataset.fields_habit
     steps     = 40
     questions = 32
   }
 
-  checkpoint {
-    every = 200
-    keep  = 1
-  }
-
-  evaluate "test" {
-    dataset = dataset.test
-    sampling {
-      greedy = true
-    }
-  }
   evaluate "search_on" {
     dataset = dataset.test
     agent   = agent.minihop_fields_search

@@ -29,57 +29,22 @@ agent "minihop_fields" {
 
 # The same prompt with the question said again.
 agent "minihop_fields_remind" {
+  base = agent.minihop_fields
   user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## question ## ]] ${question.text} [[ ## tools ## ]] search finish "
-
-  protocol "fields" {
-    inline = true
-  }
-  observation = "%{for hit in hits}${hit.text} %{endfor}"
-  invalid     = "invalid"
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 14
-  }
 }
 
 # Both without a tool to finish.
 agent "minihop_fields_search" {
+  base = agent.minihop_fields
   user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## tools ## ]] search "
-
   protocol "fields" {
-    inline      = true
     finish_tool = ""
-  }
-  observation = "%{for hit in hits}${hit.text} %{endfor}"
-  invalid     = "invalid"
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 14
   }
 }
 
 agent "minihop_fields_search_remind" {
+  base = agent.minihop_fields_search
   user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## question ## ]] ${question.text} [[ ## tools ## ]] search "
-
-  protocol "fields" {
-    inline      = true
-    finish_tool = ""
-  }
-  observation = "%{for hit in hits}${hit.text} %{endfor}"
-  invalid     = "invalid"
-
-  first_action = "search_question"
-  max_turns    = 5
-  on_budget    = "stop"
-  turn_tokens {
-    first = 14
-  }
 }
 
 # A base that searches well, and where it can finish mostly does so too early: see cold_fields.hcl.

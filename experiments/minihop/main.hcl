@@ -6,17 +6,10 @@ ablation "demo" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "search_r1" }
+  sets        = [set.elsewhere] # see world.hcl
 
   set { # shared by all arms, merged over each arm's experiment
     policies = { main = policy.habit }
-
-    evaluate "elsewhere" {
-      dataset = dataset.elsewhere
-      tools   = { search = tool.elsewhere }
-      sampling {
-        greedy = true
-      }
-    }
   }
 
   arm "search_r1" {

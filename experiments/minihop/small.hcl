@@ -12,13 +12,12 @@ variable "seeds" {
   description = "seeds of each study"
 }
 
-experiment "david_small" {
-  description = "David-GRPO in the embedded world"
-  policies    = { main = policy.habit }
-  tools       = { search = tool.search }
-  agent       = agent.minihop
-  train       = dataset.train
-  stages      = ["seed", "main"]
+# What they all share but the algorithm: one budget of 16 questions per step, and the reward of Search-R1.
+experiment "small" {
+  policies = { main = policy.habit }
+  tools    = { search = tool.search }
+  agent    = agent.minihop
+  train    = dataset.train
 
   sampling {
     temperature = 1
@@ -26,6 +25,32 @@ experiment "david_small" {
   optimizer "adamw" {
     learning_rate = 3e-4
   }
+
+  reward {
+    source "outcome" {
+      reward "searchr1-format" {}
+    }
+    total = outcome.value
+  }
+
+  stage "main" {
+    steps     = var.steps
+    questions = 16
+  }
+
+  evaluate "test" {
+    dataset = dataset.test
+    every   = 20
+    sampling {
+      greedy = true
+    }
+  }
+}
+
+experiment "david_small" {
+  description = "David-GRPO in the embedded world"
+  base        = experiment.small
+  stages      = ["seed", "main"]
 
   reward {
     source "gates" {
@@ -65,54 +90,16 @@ experiment "david_small" {
       phase   = "main"
       updates = 2
     }
-    steps     = var.steps
-    questions = 16
-  }
-
-  evaluate "test" {
-    dataset = dataset.test
-    every   = 20
-    sampling {
-      greedy = true
-    }
   }
 }
 
 experiment "search_r1_small" {
   description = "Search-R1 (GRPO, v0.3 reward) in the embedded world"
-  policies    = { main = policy.habit }
-  tools       = { search = tool.search }
-  agent       = agent.minihop
-  train       = dataset.train
-  stages      = ["main"]
-
-  sampling {
-    temperature = 1
-  }
-  optimizer "adamw" {
-    learning_rate = 3e-4
-  }
-
-  reward {
-    source "outcome" {
-      reward "searchr1-format" {}
-    }
-    total = outcome.value
-  }
+  base        = experiment.small
 
   stage "main" {
     algorithm "search-r1" {
       updates = 2
-    }
-    steps     = var.steps
-    questions = 16
-  }
-
-  evaluate "test" {
-    dataset = dataset.test
-    every   = 20
-    sampling {
-      greedy = true
     }
   }
 }

@@ -60,18 +60,14 @@ corpus "elsewhere" {
 }
 
 index "elsewhere" {
-  corpus  = corpus.elsewhere
-  encoder = encoder.hashed
-  unit    = "document"
-  hnsw {
-    ef_search = 156
-  }
+  base   = index.dense
+  corpus = corpus.elsewhere
 }
 
 tool "elsewhere" {
+  base = tool.search
   retriever "dense" {
     index = index.elsewhere
-    k     = 2
   }
 }
 
@@ -79,6 +75,17 @@ dataset "elsewhere" {
   builtin = "minihop"
   split   = "test"
   seed    = seed + 1001
+}
+
+# For studies whose arms are all asked about the other world as well.
+set "elsewhere" {
+  evaluate "elsewhere" {
+    dataset = dataset.elsewhere
+    tools   = { search = tool.elsewhere }
+    sampling {
+      greedy = true
+    }
+  }
 }
 
 dataset "experts" {

@@ -9,16 +9,7 @@ ablation "main" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "search_r1_v03", base = "minihop/never" }
-
-  set {
-    evaluate "elsewhere" {
-      dataset = dataset.elsewhere
-      tools   = { search = tool.elsewhere }
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.elsewhere]
 
   arm "tree_grpo" {
     experiment = experiment.tree_grpo_small

@@ -9,16 +9,7 @@ ablation "main" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "rag", base = "minihop/habit" }
-
-  set {
-    evaluate "elsewhere" {
-      dataset = dataset.elsewhere
-      tools   = { search = tool.elsewhere }
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.elsewhere]
 
   arm "direct" {
     experiment = experiment.prompting_small

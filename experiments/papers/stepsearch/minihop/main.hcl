@@ -9,16 +9,7 @@ ablation "main" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "search_r1", base = "minihop/habit" }
-
-  set {
-    evaluate "elsewhere" {
-      dataset = dataset.elsewhere
-      tools   = { search = tool.elsewhere }
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.elsewhere]
 
   arm "search_r1" {
     experiment = experiment.search_r1_ppo_small
