@@ -2,23 +2,14 @@
 
 experiment "autocoa_small" {
   description = "AutoCoA in the embedded world"
-  policies    = { main = policy.habit }
-  tools       = { search = tool.search }
-  agent       = agent.minihop
-  train       = dataset.train
+  base        = experiment.small
   stages      = ["when", "how", "reinforce"]
+  remove      = ["stage.main"]
 
-  sampling {
-    temperature = 1
-  }
-  optimizer "adamw" {
-    learning_rate = 3e-4
-  }
   reward {
     source "outcome" {
       reward "em" {}
     }
-    total = outcome.value
   }
 
   stage "when" {
@@ -47,13 +38,5 @@ experiment "autocoa_small" {
     }
     steps     = var.steps
     questions = 16
-  }
-
-  evaluate "test" {
-    dataset = dataset.test
-    every   = 20
-    sampling {
-      greedy = true
-    }
   }
 }

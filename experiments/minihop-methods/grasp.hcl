@@ -2,7 +2,7 @@
 # tools: see ../minihop/json.hcl and cold_json.hcl. Answers are one word, so their F1 is the exact match.
 
 include {
-  files = ["../minihop/json.hcl"]
+  files = ["../minihop/json.hcl", "../papers/grasp/without.hcl"]
 }
 
 policy "json" {
@@ -12,18 +12,13 @@ policy "json" {
 # Whole documents in the place of sentences.
 
 index "paragraphs" {
-  corpus  = corpus.world
-  encoder = encoder.hashed
-  unit    = "paragraph"
-  hnsw {
-    ef_search = 156
-  }
+  base = index.dense
+  unit = "paragraph"
 }
 
 index "paragraph_words" {
-  corpus = corpus.world
-  unit   = "paragraph"
-  bm25 {}
+  base = index.words
+  unit = "paragraph"
 }
 
 tool "semantic_paragraphs" {
@@ -42,20 +37,17 @@ tool "keyword_paragraphs" {
   }
 }
 
+set "paragraphs" {
+  tools = { semantic_search = tool.semantic_paragraphs, keyword_search = tool.keyword_paragraphs }
+}
+
 experiment "grasp_small" {
   description = "GRASP in the embedded world"
+  base        = experiment.small
   policies    = { main = policy.json }
   tools       = { semantic_search = tool.semantic_search, keyword_search = tool.keyword_search, read_paragraph = tool.read_paragraph }
   agent       = agent.minihop_json
-  train       = dataset.train
-  stages      = ["main"]
-
-  sampling {
-    temperature = 1
-  }
-  optimizer "adamw" {
-    learning_rate = 3e-4
-  }
+  remove      = ["reward.source.outcome"]
 
   reward {
     source "grasp" {
@@ -72,16 +64,6 @@ experiment "grasp_small" {
         coefficient = 0.001
       }
     }
-    steps     = var.steps
-    questions = 16
-  }
-
-  evaluate "test" {
-    dataset = dataset.test
-    every   = 20
-    sampling {
-      greedy = true
-    }
   }
 }
 
@@ -97,27 +79,21 @@ ablation "grasp" {
 
   arm "without_semantic" {
     experiment = experiment.grasp_small
-    agent {
-      tools = ["keyword_search", "read_paragraph"]
-    }
+    sets       = [set.without_semantic]
   }
 
   arm "without_keyword" {
     experiment = experiment.grasp_small
-    agent {
-      tools = ["semantic_search", "read_paragraph"]
-    }
+    sets       = [set.without_keyword]
   }
 
   arm "without_read" {
     experiment = experiment.grasp_small
-    tools      = { semantic_search = tool.semantic_paragraphs, keyword_search = tool.keyword_paragraphs }
+    sets       = [set.paragraphs]
   }
 
   arm "answer_only" {
     experiment = experiment.grasp_small
-    reward {
-      total = grasp.components["answer"]
-    }
+    sets       = [set.answer_only]
   }
 }

@@ -5,6 +5,14 @@ include {
   files = ["../minihop/world.hcl", "../minihop/small.hcl", "../minihop/fields.hcl"]
 }
 
+# The scripted episodes are 100 questions of the training set.
+set "experts" {
+  train = dataset.experts
+  stage "main" {
+    experts = dataset.experts
+  }
+}
+
 ablation "methods" {
   description = "All methods on one budget, from both bases"
   seeds       = var.seeds
@@ -126,12 +134,10 @@ ablation "methods" {
     }
   }
 
-  # The scripted episodes are 100 questions of the training set.
   arm "offpolicy_mix" {
     experiment = experiment.grpo_small
-    train      = dataset.experts
+    sets       = [set.experts]
     stage "main" {
-      experts = dataset.experts
       algorithm "offpolicy-mix" {
         group_size        = 5
         length_normalizer = 84
@@ -142,9 +148,8 @@ ablation "methods" {
 
   arm "preference" {
     experiment = experiment.grpo_small
-    train      = dataset.experts
+    sets       = [set.experts]
     stage "main" {
-      experts = dataset.experts
       algorithm "preference" {
         pairs      = "expert"
         mini_batch = 40
@@ -155,9 +160,8 @@ ablation "methods" {
   # Nothing is sampled: 16 expert episodes per step in place of 80 of the policy's.
   arm "sft" {
     experiment = experiment.grpo_small
-    train      = dataset.experts
+    sets       = [set.experts]
     stage "main" {
-      experts = dataset.experts
       algorithm "sft" {
         mini_batch = 8
       }

@@ -3,18 +3,8 @@
 
 experiment "stepsearch_small" {
   description = "StepSearch in the embedded world"
-  policies    = { main = policy.habit }
-  tools       = { search = tool.search }
-  agent       = agent.minihop
-  train       = dataset.train
-  stages      = ["main"]
-
-  sampling {
-    temperature = 1
-  }
-  optimizer "adamw" {
-    learning_rate = 3e-4
-  }
+  base        = experiment.small
+  remove      = ["reward.source.outcome"]
 
   reward {
     source "answer" {
@@ -34,16 +24,6 @@ experiment "stepsearch_small" {
     algorithm "stepsearch" {
       group_size = 5
       updates    = 2
-    }
-    steps     = var.steps
-    questions = 16
-  }
-
-  evaluate "test" {
-    dataset = dataset.test
-    every   = 20
-    sampling {
-      greedy = true
     }
   }
 }

@@ -26,6 +26,19 @@ policy "model" {
   max_context = 9216
 }
 
+set "prompt" {
+  agent {
+    user = file(var.prompt)
+  }
+}
+
+set "experts" {
+  stage "how" {
+    train   = dataset.experts
+    experts = dataset.experts
+  }
+}
+
 ablation "main" {
   description = "AutoCoA's stages, alone and one after the other"
   seeds       = var.seeds
@@ -70,53 +83,31 @@ ablation "main" {
   arm "react" {
     experiment = experiment.autocoa
     stages     = []
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
 
   arm "sft_1" {
     experiment = experiment.autocoa
     stages     = ["when"]
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
 
   arm "sft_2" {
     experiment = experiment.autocoa
     stages     = ["how"]
-    agent {
-      user = file(var.prompt)
-    }
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
+    sets       = [set.prompt, set.experts]
   }
 
   arm "sft_1_2" {
     experiment = experiment.autocoa
     stages     = ["when", "how"]
-    agent {
-      user = file(var.prompt)
-    }
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
+    sets       = [set.prompt, set.experts]
   }
 
   arm "sft_1_2_3" {
     experiment = experiment.autocoa
     stages     = ["when", "how", "observe"]
-    agent {
-      user = file(var.prompt)
-    }
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
+    sets       = [set.prompt, set.experts]
     stage "observe" { # the same, trained on what the tool returned as well
       train   = dataset.experts
       experts = dataset.experts
@@ -137,20 +128,12 @@ ablation "main" {
   arm "rl_2" {
     experiment = experiment.autocoa
     stages     = ["reinforce"]
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
 
   arm "whole" {
     experiment = experiment.autocoa
     stages     = ["when", "how", "reinforce"]
-    agent {
-      user = file(var.prompt)
-    }
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
+    sets       = [set.prompt, set.experts]
   }
 }

@@ -30,28 +30,16 @@ ablation "main" {
   arm "sft_2" {
     experiment = experiment.autocoa_small
     stages     = ["how"]
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
   }
 
   arm "sft_1_2" {
     experiment = experiment.autocoa_small
     stages     = ["when", "how"]
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
   }
 
   arm "sft_1_2_3" {
     experiment = experiment.autocoa_small
     stages     = ["when", "how", "observe"]
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
     stage "observe" {
       train   = dataset.experts
       experts = dataset.experts
@@ -72,9 +60,5 @@ ablation "main" {
   arm "whole" {
     experiment = experiment.autocoa_small
     stages     = ["when", "how", "reinforce"]
-    stage "how" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
   }
 }

@@ -37,21 +37,17 @@ ablation "tools" {
 
   arm "without_semantic" {
     experiment = experiment.grasp_small
-    agent {
-      tools = ["keyword_search", "read_paragraph"]
-    }
+    sets       = [set.without_semantic]
   }
 
   arm "without_keyword" {
     experiment = experiment.grasp_small
-    agent {
-      tools = ["semantic_search", "read_paragraph"]
-    }
+    sets       = [set.without_keyword]
   }
 
   arm "without_read" {
     experiment = experiment.grasp_small
-    tools      = { semantic_search = tool.semantic_paragraphs, keyword_search = tool.keyword_paragraphs }
+    sets       = [set.paragraphs]
   }
 }
 
@@ -67,29 +63,21 @@ ablation "rewards" {
 
   arm "without_read" {
     experiment = experiment.grasp_small
-    reward {
-      total = grasp.components["answer"] + 0.15 * grasp.components["search"] + 0.15 * grasp.components["efficiency"]
-    }
+    sets       = [set.read_unrewarded]
   }
 
   arm "without_search" {
     experiment = experiment.grasp_small
-    reward {
-      total = grasp.components["answer"] + 0.70 * grasp.components["read"] + 0.15 * grasp.components["efficiency"]
-    }
+    sets       = [set.search_unrewarded]
   }
 
   arm "without_efficiency" {
     experiment = experiment.grasp_small
-    reward {
-      total = grasp.components["answer"] + 0.70 * grasp.components["read"] + 0.15 * grasp.components["search"]
-    }
+    sets       = [set.efficiency_unrewarded]
   }
 
   arm "answer_only" {
     experiment = experiment.grasp_small
-    reward {
-      total = grasp.components["answer"]
-    }
+    sets       = [set.answer_only]
   }
 }
