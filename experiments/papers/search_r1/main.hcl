@@ -33,7 +33,57 @@ policy "model" {
 }
 
 locals {
+  tests = ["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"]
   sizes = ["${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-7B-Instruct", "${var.models}/Qwen2.5-3B", "${var.models}/Qwen2.5-3B-Instruct"]
+}
+
+# What all arms train and are tested on, the latter with this tool also where another one was trained with.
+set "study" {
+  policies = { main = policy.model }
+  tools    = { search = tool.search }
+  train    = dataset.train
+
+  evaluate "nq" {
+    dataset  = dataset.nq
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "triviaqa" {
+    dataset  = dataset.triviaqa
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "popqa" {
+    dataset  = dataset.popqa
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "wiki2" {
+    dataset  = dataset.wiki2
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "musique" {
+    dataset  = dataset.musique
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "bamboogle" {
+    dataset  = dataset.bamboogle
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+}
+
+set "prompt" {
+  agent {
+    user = file(var.prompt)
+  }
 }
 
 # The main table. Rejection sampling, ZeroSearch and RL without search tools in the loop of another trainer are other
@@ -41,57 +91,9 @@ locals {
 ablation "main" {
   description = "Search-R1 with PPO and GRPO, prompting, and training without search"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.tests, "em")
   baseline    = { arm = "rag", model = "${var.models}/Qwen2.5-7B" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "nq" {
-      dataset = dataset.nq
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "triviaqa" {
-      dataset = dataset.triviaqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "popqa" {
-      dataset = dataset.popqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study]
 
   arm "direct" {
     experiment = experiment.direct
@@ -118,15 +120,11 @@ ablation "main" {
   }
   arm "search_r1_ppo" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
   arm "search_r1_grpo" {
     experiment = experiment.search_r1
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
 
   axis "model" {
@@ -139,69 +137,15 @@ ablation "main" {
 ablation "masking" {
   description = "PPO with and without the mask on retrieved tokens"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.tests, "em")
   baseline    = { arm = "masked" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "nq" {
-      dataset = dataset.nq
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "triviaqa" {
-      dataset = dataset.triviaqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "popqa" {
-      dataset = dataset.popqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "masked" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
   }
   arm "unmasked" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
     stage "main" {
       algorithm "search-r1" {
         mask_observations = false
@@ -214,63 +158,12 @@ ablation "masking" {
 ablation "passages" {
   description = "One, three and five passages per search"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.tests, "em")
   baseline    = { k = 3 }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "nq" {
-      dataset = dataset.nq
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "triviaqa" {
-      dataset = dataset.triviaqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "popqa" {
-      dataset = dataset.popqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "search_r1_ppo" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
   }
   axis "k" {
     path   = tools.search.k
@@ -283,63 +176,12 @@ ablation "passages" {
 ablation "group" {
   description = "Groups of one, three and five"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.tests, "em")
   baseline    = { group = 5 }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "nq" {
-      dataset = dataset.nq
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "triviaqa" {
-      dataset = dataset.triviaqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "popqa" {
-      dataset = dataset.popqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "search_r1_grpo" {
     experiment = experiment.search_r1
-    agent {
-      user = file(var.prompt)
-    }
   }
   axis "group" {
     path   = stage.main.algorithm.group_size
@@ -351,75 +193,18 @@ ablation "group" {
 ablation "rewards" {
   description = "The answer alone, with the form, and with what was found"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.tests, "em")
   baseline    = { arm = "answer" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "nq" {
-      dataset = dataset.nq
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "triviaqa" {
-      dataset = dataset.triviaqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "popqa" {
-      dataset = dataset.popqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "answer" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
   }
   arm "form" {
     experiment = experiment.search_r1_ppo_v03
-    agent {
-      user = file(var.prompt)
-    }
   }
   arm "form_and_retrieval" {
     experiment = experiment.search_r1_ppo_v03
-    agent {
-      user = file(var.prompt)
-    }
     reward {
       source "outcome" {
         reward "searchr1-format" {
@@ -430,9 +215,6 @@ ablation "rewards" {
   }
   arm "form_grpo" {
     experiment = experiment.search_r1_v03
-    agent {
-      user = file(var.prompt)
-    }
   }
 }
 
@@ -460,76 +242,15 @@ tool "weak" {
 ablation "engines" {
   description = "Trained with a weak and with a better search engine, tested with the better one"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.tests, "em")
   baseline    = { arm = "bm25" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "nq" {
-      tools   = { search = tool.search }
-      dataset = dataset.nq
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "triviaqa" {
-      tools   = { search = tool.search }
-      dataset = dataset.triviaqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "popqa" {
-      tools   = { search = tool.search }
-      dataset = dataset.popqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "hotpotqa" {
-      tools   = { search = tool.search }
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      tools   = { search = tool.search }
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      tools   = { search = tool.search }
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      tools   = { search = tool.search }
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "bm25" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
   }
   arm "hashed" {
     experiment = experiment.search_r1_ppo
-    agent {
-      user = file(var.prompt)
-    }
     tools = { search = tool.weak }
   }
 }

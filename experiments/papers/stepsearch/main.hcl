@@ -44,56 +44,59 @@ policy "model" {
   max_context = 8192
 }
 
+policy "small" {
+  base = policy.model
+  path = "${var.models}/Qwen2.5-3B"
+}
+
+# What all arms train and are tested on, each with passages of its own.
+set "study" {
+  policies = { main = policy.model }
+  tools    = { search = tool.passages }
+  train    = dataset.train
+
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "wiki2" {
+    dataset  = dataset.wiki2
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "musique" {
+    dataset  = dataset.musique
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+  evaluate "bamboogle" {
+    dataset  = dataset.bamboogle
+    tools    = { search = tool.search }
+    sampling = { temperature = 1 }
+  }
+}
+
+set "prompt" {
+  agent {
+    user = file(var.prompt)
+  }
+}
+
 # The main table; ZeroSearch and ReSearch are other programs and not offered.
 ablation "main" {
   description = "Search-R1 and StepSearch, four models"
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "search_r1", model = "${var.models}/Qwen2.5-7B" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.passages }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      tools   = { search = tool.search }
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      tools   = { search = tool.search }
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      tools   = { search = tool.search }
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      tools   = { search = tool.search }
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study]
 
   arm "search_r1" {
     experiment = experiment.search_r1_ppo
   }
   arm "stepsearch" {
     experiment = experiment.stepsearch
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
   axis "model" {
     path   = policies.main.path
@@ -107,41 +110,7 @@ ablation "same_data" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "ppo", model = "${var.models}/Qwen2.5-7B" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.passages }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      tools   = { search = tool.search }
-      dataset = dataset.hotpotqa
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      tools   = { search = tool.search }
-      dataset = dataset.wiki2
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      tools   = { search = tool.search }
-      dataset = dataset.musique
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      tools   = { search = tool.search }
-      dataset = dataset.bamboogle
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study]
 
   arm "ppo" {
     experiment = experiment.search_r1_ppo
@@ -151,9 +120,7 @@ ablation "same_data" {
   }
   arm "stepsearch" {
     experiment = experiment.stepsearch
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
   axis "model" {
     path   = policies.main.path
@@ -167,78 +134,26 @@ ablation "without" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "whole" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.passages }
-    train    = dataset.train
-    agent {
-      user = file(var.prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "whole" {
     experiment = experiment.stepsearch
   }
   arm "without_keys" {
     experiment = experiment.stepsearch
-    reward {
-      total = answer.components["closed"] == 1 ? answer.value : -1
-    }
+    sets       = [set.without_keys]
   }
   arm "without_penalty" {
     experiment = experiment.stepsearch
-    reward {
-      source "steps" {
-        reward "stepsearch-steps" {
-          redundancy_penalty = false
-        }
-      }
-    }
+    sets       = [set.without_penalty]
   }
   arm "without_gain" {
     experiment = experiment.stepsearch
-    reward {
-      source "steps" {
-        reward "stepsearch-steps" {
-          information_gain = false
-        }
-      }
-    }
+    sets       = [set.without_gain]
   }
   arm "without_steps" {
     experiment = experiment.stepsearch
-    reward {
-      turn_total = null
-    }
+    sets       = [set.without_steps]
   }
 }
 
@@ -248,90 +163,32 @@ ablation "only" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "gain" }
+  sets        = [set.study, set.prompt]
 
   set {
     policies = { main = policy.small }
-    tools    = { search = tool.passages }
-    train    = dataset.train
-    agent {
-      user = file(var.prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
   }
 
   arm "keys" {
     experiment = experiment.stepsearch
-    reward {
-      turn_total = null
-    }
+    sets       = [set.without_steps]
   }
   arm "penalty" {
     experiment = experiment.stepsearch
-    reward {
-      source "steps" {
-        reward "stepsearch-steps" {
-          information_gain = false
-        }
-      }
-      total = answer.components["closed"] == 1 ? answer.value : -1
-    }
+    sets       = [set.without_keys, set.without_gain]
   }
   arm "gain" {
     experiment = experiment.stepsearch
-    reward {
-      source "steps" {
-        reward "stepsearch-steps" {
-          redundancy_penalty = false
-        }
-      }
-      total = answer.components["closed"] == 1 ? answer.value : -1
-    }
+    sets       = [set.without_keys, set.without_penalty]
   }
   arm "steps" {
     experiment = experiment.stepsearch
-    reward {
-      total = answer.components["closed"] == 1 ? answer.value : -1
-    }
+    sets       = [set.without_keys]
   }
   arm "answer" {
     experiment = experiment.stepsearch
-    reward {
-      total      = answer.components["closed"] == 1 ? answer.value : -1
-      turn_total = null
-    }
+    sets       = [set.without_keys, set.without_steps]
   }
-}
-
-policy "small" {
-  path        = "${var.models}/Qwen2.5-3B"
-  max_context = 8192
 }
 
 # What the release does and what its code means: the factor of a search's reward, repeated queries, repeated documents.
@@ -340,43 +197,7 @@ ablation "release" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "released" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.passages }
-    train    = dataset.train
-    agent {
-      user = file(var.prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      tools   = { search = tool.search }
-      sampling {
-        temperature = 1
-      }
-    }
-  }
+  sets        = [set.study, set.prompt]
 
   arm "released" {
     experiment = experiment.stepsearch

@@ -23,43 +23,70 @@ locals {
   models = ["${var.models}/Qwen2.5-1.5B", "${var.models}/Qwen2.5-3B", "${var.models}/Llama-3.2-3B-Instruct", "${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-14B"]
 }
 
+set "model" {
+  policies = { main = policy.model }
+  tools    = { search = tool.search }
+}
+
+set "several_hops" {
+  train = dataset.train
+
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    sampling = { greedy = true }
+  }
+  evaluate "wiki2" {
+    dataset  = dataset.wiki2
+    sampling = { greedy = true }
+  }
+  evaluate "musique" {
+    dataset  = dataset.musique
+    sampling = { greedy = true }
+  }
+  evaluate "bamboogle" {
+    dataset  = dataset.bamboogle
+    sampling = { greedy = true }
+  }
+}
+
+set "one_hop" {
+  train = dataset.nq_train
+
+  evaluate "nq" {
+    dataset  = dataset.nq
+    sampling = { greedy = true }
+  }
+  evaluate "triviaqa" {
+    dataset  = dataset.triviaqa
+    sampling = { greedy = true }
+  }
+  evaluate "popqa" {
+    dataset  = dataset.popqa
+    sampling = { greedy = true }
+  }
+}
+
+set "prompt" {
+  agent {
+    user = file(var.prompt)
+  }
+}
+
+set "half_warmup" {
+  stage "main" {
+    schedule "constant" {
+      warmup_steps = 90 # of 180 steps, as the script of the chains has it
+    }
+  }
+}
+
 # Questions of several hops. "grpo" has four chains per question, "tree_grpo" six leaves for the price of about four.
 ablation "main" {
   description = "Chains and trees at about equal cost, questions of several hops"
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "grpo", model = "${var.models}/Qwen2.5-3B" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.model, set.several_hops]
 
   arm "direct" {
     experiment = experiment.direct
@@ -68,28 +95,12 @@ ablation "main" {
     experiment = experiment.search_o1
   }
   arm "grpo" {
-    experiment = experiment.tree_grpo # four trees of one leaf: independent episodes
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
-      }
-      schedule "constant" {
-        warmup_steps = 90 # of 180 steps, as its script has it
-      }
-    }
+    experiment = experiment.tree_grpo
+    sets       = [set.prompt, set.chains, set.half_warmup]
   }
   arm "tree_grpo" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.prompt]
   }
   axis "model" {
     path   = policies.main.path
@@ -103,55 +114,14 @@ ablation "single_hop" {
   seeds       = var.seeds
   primary     = metric(["nq", "triviaqa", "popqa"], "em")
   baseline    = { arm = "grpo", model = "${var.models}/Qwen2.5-3B" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.nq_train
-
-    evaluate "nq" {
-      dataset = dataset.nq
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "triviaqa" {
-      dataset = dataset.triviaqa
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "popqa" {
-      dataset = dataset.popqa
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.model, set.one_hop, set.prompt]
 
   arm "grpo" {
-    experiment = experiment.tree_grpo # four trees of one leaf: independent episodes
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
-      }
-      schedule "constant" {
-        warmup_steps = 90 # of 180 steps, as its script has it
-      }
-    }
+    experiment = experiment.tree_grpo
+    sets       = [set.chains, set.half_warmup]
   }
   arm "tree_grpo" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
   }
   axis "model" {
     path   = policies.main.path
@@ -165,153 +135,54 @@ ablation "budget" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "chains_4" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.model, set.several_hops, set.prompt]
 
   arm "chains_2" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.chains]
     stage "main" {
       algorithm "tree-grpo" {
-        trees      = 2
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
+        trees = 2
       }
     }
   }
   arm "trees_2" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 1
-        expansions = 2
-        rounds     = 1
-        leaves     = 3
-      }
-    }
+    sets       = [set.trees_2]
   }
   arm "chains_4" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
-      }
-    }
+    sets       = [set.chains]
   }
   arm "trees_4" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 2
-        expansions = 2
-        rounds     = 1
-        leaves     = 3
-      }
-    }
+    sets       = [set.trees_4]
   }
   arm "chains_8" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.chains]
     stage "main" {
       algorithm "tree-grpo" {
-        trees      = 8
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
+        trees = 8
       }
     }
   }
   arm "trees_8" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 2
-        expansions = 6
-        rounds     = 1
-        leaves     = 7
-      }
-    }
+    sets       = [set.trees_8]
   }
   arm "chains_16" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
+    sets       = [set.chains]
     stage "main" {
       algorithm "tree-grpo" {
-        trees      = 16
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
+        trees = 16
       }
     }
   }
   arm "trees_16" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 5
-        rounds     = 1
-        leaves     = 6
-      }
-    }
+    sets       = [set.trees_16]
   }
 }
 
@@ -321,43 +192,10 @@ ablation "advantage" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { advantage = "tree" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      dataset = dataset.hotpotqa
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "wiki2" {
-      dataset = dataset.wiki2
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "musique" {
-      dataset = dataset.musique
-      sampling {
-        greedy = true
-      }
-    }
-    evaluate "bamboogle" {
-      dataset = dataset.bamboogle
-      sampling {
-        greedy = true
-      }
-    }
-  }
+  sets        = [set.model, set.several_hops, set.prompt]
 
   arm "tree_grpo" {
     experiment = experiment.tree_grpo
-    agent {
-      user = file(var.prompt)
-    }
   }
   axis "advantage" {
     path   = stage.main.algorithm.advantage

@@ -115,6 +115,17 @@ ablation "group" {
   }
 }
 
+set "form" {
+  reward {
+    source "outcome" {
+      reward "searchr1-format" {
+        structure_score = 0.2
+        final_score     = 0.1
+      }
+    }
+  }
+}
+
 ablation "rewards" {
   description = "The answer alone, with the form, and with what was found"
   seeds       = var.seeds
@@ -132,23 +143,15 @@ ablation "rewards" {
 
   arm "form" {
     experiment = experiment.search_r1_ppo_small
-    reward {
-      source "outcome" {
-        reward "searchr1-format" {
-          structure_score = 0.2
-          final_score     = 0.1
-        }
-      }
-    }
+    sets       = [set.form]
   }
 
   arm "form_and_retrieval" {
     experiment = experiment.search_r1_ppo_small
+    sets       = [set.form]
     reward {
       source "outcome" {
         reward "searchr1-format" {
-          structure_score = 0.2
-          final_score     = 0.1
           retrieval_score = 0.1
         }
       }
@@ -157,35 +160,24 @@ ablation "rewards" {
 
   arm "form_grpo" {
     experiment = experiment.search_r1_small
-    reward {
-      source "outcome" {
-        reward "searchr1-format" {
-          structure_score = 0.2
-          final_score     = 0.1
-        }
-      }
-    }
+    sets       = [set.form]
   }
 }
 
 encoder "weak" {
-  kind       = "hashed"
+  base       = encoder.hashed
   dimensions = 32
 }
 
 index "weak" {
-  corpus  = corpus.world
+  base    = index.dense
   encoder = encoder.weak
-  unit    = "document"
-  hnsw {
-    ef_search = 156
-  }
 }
 
 tool "weak" {
+  base = tool.search
   retriever "dense" {
     index = index.weak
-    k     = 2
   }
 }
 

@@ -1,7 +1,7 @@
 # The ablations of ../main.hcl in the embedded world; those on the parts of the reward are in parts.hcl.
 
 include {
-  files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/search_r1_ppo.hcl", "../../../minihop-methods/stepsearch.hcl"]
+  files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/search_r1_ppo.hcl", "../../../minihop-methods/stepsearch.hcl", "../without.hcl"]
 }
 
 ablation "main" {

@@ -14,71 +14,38 @@ ablation "stepsearch_parts" {
   arm "without_keys" {
     description = "the answer and the searches' rewards alone"
     experiment  = experiment.stepsearch_small
-    reward {
-      total = answer.components["closed"] == 1 ? answer.value : -1
-    }
+    sets        = [set.without_keys]
   }
 
   arm "without_penalty" {
     experiment = experiment.stepsearch_small
-    reward {
-      source "steps" {
-        reward "stepsearch-steps" {
-          redundancy_penalty = false
-        }
-      }
-    }
+    sets       = [set.without_penalty]
   }
 
   arm "without_gain" {
     experiment = experiment.stepsearch_small
-    reward {
-      source "steps" {
-        reward "stepsearch-steps" {
-          information_gain = false
-        }
-      }
-    }
+    sets       = [set.without_gain]
   }
 
   arm "without_steps" {
     description = "the answer and the keywords alone"
     experiment  = experiment.stepsearch_small
-    reward {
-      turn_total = null
-    }
+    sets        = [set.without_steps]
   }
 
   arm "answer_and_penalty" {
     experiment = experiment.stepsearch_small
-    reward {
-      total = answer.components["closed"] == 1 ? answer.value : -1
-      source "steps" {
-        reward "stepsearch-steps" {
-          information_gain = false
-        }
-      }
-    }
+    sets       = [set.without_keys, set.without_gain]
   }
 
   arm "answer_and_gain" {
     experiment = experiment.stepsearch_small
-    reward {
-      total = answer.components["closed"] == 1 ? answer.value : -1
-      source "steps" {
-        reward "stepsearch-steps" {
-          redundancy_penalty = false
-        }
-      }
-    }
+    sets       = [set.without_keys, set.without_penalty]
   }
 
   arm "answer_alone" {
     experiment = experiment.stepsearch_small
-    reward {
-      total      = answer.components["closed"] == 1 ? answer.value : -1
-      turn_total = null
-    }
+    sets       = [set.without_keys, set.without_steps]
   }
 
   # The factor of the step rewards that the release means, in place of the one that it applies.

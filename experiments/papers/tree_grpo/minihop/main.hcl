@@ -1,7 +1,7 @@
 # The ablations of ../main.hcl in the embedded world. The bases take the place of the language models.
 
 include {
-  files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/tree_grpo.hcl", "../../../minihop-methods/baselines.hcl"]
+  files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/tree_grpo.hcl", "../../../minihop-methods/baselines.hcl", "../budgets.hcl"]
 }
 
 ablation "main" {
@@ -20,15 +20,7 @@ ablation "main" {
 
   arm "grpo" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
-      }
-    }
+    sets       = [set.chains]
   }
 
   arm "tree_grpo" {
@@ -56,15 +48,7 @@ ablation "short" {
 
   arm "grpo" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
-      }
-    }
+    sets       = [set.chains]
   }
 
   arm "tree_grpo" {
@@ -73,17 +57,13 @@ ablation "short" {
 }
 
 dataset "short" {
-  builtin = "minihop"
-  split   = "train"
-  seed    = seed + 1
-  hops    = [2]
+  base = dataset.train
+  hops = [2]
 }
 
 dataset "short_test" {
-  builtin = "minihop"
-  split   = "test"
-  seed    = seed + 1
-  hops    = [2]
+  base = dataset.test
+  hops = [2]
 }
 
 ablation "budget" {
@@ -94,102 +74,57 @@ ablation "budget" {
 
   arm "chains_2" {
     experiment = experiment.tree_grpo_small
+    sets       = [set.chains]
     stage "main" {
       algorithm "tree-grpo" {
-        trees      = 2
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
+        trees = 2
       }
     }
   }
 
   arm "trees_2" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 1
-        expansions = 2
-        rounds     = 1
-        leaves     = 3
-      }
-    }
+    sets       = [set.trees_2]
   }
 
   arm "chains_4" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
-      }
-    }
+    sets       = [set.chains]
   }
 
   arm "trees_4" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 2
-        expansions = 2
-        rounds     = 1
-        leaves     = 3
-      }
-    }
+    sets       = [set.trees_4]
   }
 
   arm "chains_8" {
     experiment = experiment.tree_grpo_small
+    sets       = [set.chains]
     stage "main" {
       algorithm "tree-grpo" {
-        trees      = 8
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
+        trees = 8
       }
     }
   }
 
   arm "trees_8" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 2
-        expansions = 6
-        rounds     = 1
-        leaves     = 7
-      }
-    }
+    sets       = [set.trees_8]
   }
 
   arm "chains_16" {
     experiment = experiment.tree_grpo_small
+    sets       = [set.chains]
     stage "main" {
       algorithm "tree-grpo" {
-        trees      = 16
-        expansions = 0
-        rounds     = 0
-        leaves     = 1
-        advantage  = "grpo"
+        trees = 16
       }
     }
   }
 
   arm "trees_16" {
     experiment = experiment.tree_grpo_small
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees      = 4
-        expansions = 5
-        rounds     = 1
-        leaves     = 6
-      }
-    }
+    sets       = [set.trees_16]
   }
 }
 
