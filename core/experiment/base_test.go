@@ -279,3 +279,76 @@ func TestSets(t *testing.T) {
 		}
 	}
 }
+
+// TestBaseOfSharedBlocks: blocks of every kind may have a base, and an axis over the base leaves what is made of it alone.
+func TestBaseOfSharedBlocks(t *testing.T) {
+	source := sharedBlocks(t) + `
+dataset "part" {
+  path       = "other.jsonl"
+  limit      = 10
+  seed       = 3
+  gold_match = "title"
+}
+
+dataset "whole" {
+  base       = dataset.part
+  limit      = null
+  seed       = null
+  gold_match = null
+}
+
+index "exact" {
+  base   = index.hnsw
+  remove = ["hnsw"]
+  flat {}
+}
+
+index "hnsw" {
+  base = index.dense
+  hnsw {
+    m = 4
+  }
+}
+
+tool "exact" {
+  base = tool.search
+  retriever "dense" {
+    index = index.exact
+  }
+}
+
+ablation "a" {
+  seeds = [1]
+  set {
+    train = dataset.whole
+    tools = { search = tool.exact }
+    evaluate "part" {
+      dataset = dataset.part
+    }
+  }
+  arm "x" {
+    experiment = experiment.base
+  }
+  axis "limit" {
+    path   = dataset.part.limit
+    values = [5]
+  }
+}
+`
+	s, diags := experiment.Load(t.Context(), tree(t, map[string]string{"main.hcl": source}), experiment.Inputs{}, &testschemas.Source{})
+	failOn(t, s, diags)
+	a, diags := s.Ablation("a")
+	failOn(t, s, diags)
+	r, diags := s.Resolve(a, a.Arms[0], map[string]experiment.AxisValue{"limit": a.Axes[0].Values[0]}, 1)
+	failOn(t, s, diags)
+	whole, part, index := r.Datasets["dataset.whole"], r.Datasets["dataset.part"], r.Indexes["index.exact"]
+	if whole.Path != "other.jsonl" || whole.Limit != 0 || whole.Seed != nil || whole.GoldMatch != "" || part.Limit != 5 {
+		t.Errorf("the datasets are %+v and %+v", whole, part)
+	}
+	if index == nil || index.Flat == nil || index.HNSW != nil || index.Encoder.Kind != "hashed" || index.Corpus.Handle != "corpus.wiki" {
+		t.Errorf("the index is %+v", index)
+	}
+	if got := r.Tools["search"].Retriever.Values["k"]; got != 3.0 {
+		t.Errorf("the tool returns %v hits", got)
+	}
+}

@@ -1,9 +1,13 @@
 # The usual critic-free methods of reinforcement learning, each with the settings of its own paper, on the agent of
-# Search-R1 (search_r1.hcl, to be included beside this file). The reward is the answer's exact match, as there.
+# Search-R1. The reward is the answer's exact match, as there.
 #
 # Learning rates and numbers of questions are those that the papers (GRPO, RLOO, REINFORCE++, DAPO) or the released scripts
 # (Dr. GRPO, LUFFY) give for their own tasks and models; GSPO gives none. The numbers of steps are ours. A study that
 # compares the methods sets all of them alike. What is not said of a method is as under "grpo".
+
+include {
+  files = ["search_r1.hcl", "prompting.hcl"] # their agents
+}
 
 experiment "grpo" {
   description = "GRPO as in DeepSeekMath: 64 episodes per question, divergence 0.04, one update per step"
@@ -102,8 +106,7 @@ experiment "offpolicy_mix" {
   }
 }
 
-# Search-R1's comparison "R1": the same training without a search engine. Its agent is in prompting.hcl, to be included
-# beside this file.
+# Search-R1's comparison "R1": the same training without a search engine.
 experiment "r1" {
   description = "R1 as Search-R1 compares with it: GRPO on reasoning without search"
   base        = experiment.search_r1

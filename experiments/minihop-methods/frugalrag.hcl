@@ -6,6 +6,10 @@
 # with 5.87, the one that has learnt to stop .856 with 2.73 (standard error .02; the experts need 2.43). Without exploring,
 # against the fallback recall, .848 with 2.45: in this world reinforcement learning finds the searches by itself.
 
+include {
+  files = ["../papers/frugalrag/parts.hcl"]
+}
+
 locals {
   frugalrag_metrics = ["evidence_recall", "evidence_all", "searches", "unnecessary_searches", "policy_tokens"]
 }
@@ -116,11 +120,8 @@ ablation "frugalrag" {
     stages     = ["explore", "tune"]
   }
 
-  arm "without_exploring" { # reinforcement learning of the base, against the fallback recall
+  arm "without_exploring" {
     experiment = experiment.frugalrag_small
-    stages     = ["stop"]
-    stage "stop" {
-      annotations = null
-    }
+    sets       = [set.without_stage_1]
   }
 }

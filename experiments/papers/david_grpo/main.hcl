@@ -39,22 +39,46 @@ policy "model" {
   max_context = 9216
 }
 
+set "study" {
+  policies = { main = policy.model }
+  tools    = { search = tool.search }
+  train    = dataset.train
+
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    sampling = { temperature = 0.6 }
+  }
+}
+
+set "low_budget" {
+  stage "main" {
+    steps     = 215
+    questions = 24
+  }
+}
+
+set "prompt" {
+  agent {
+    user = file(var.prompt)
+  }
+}
+
+set "experts" {
+  stage "seed" {
+    train   = dataset.experts
+    experts = dataset.experts
+  }
+}
+
 # The paper's table 2: its low budget, three models.
 ablation "main" {
   description = "Search-R1 v0.3, Tree-GRPO, StepSearch and David-GRPO on the low budget"
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
   baseline    = { arm = "search_r1_v03", model = "${var.models}/Qwen2.5-1.5B" }
+  sets        = [set.study]
 
   set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { temperature = 0.6 }
-    }
     evaluate "wiki2" {
       dataset  = dataset.wiki2
       sampling = { temperature = 0.6 }
@@ -71,37 +95,25 @@ ablation "main" {
 
   arm "tree_grpo" {
     experiment = experiment.tree_grpo
-    stage "main" {
-      steps     = 215
-      questions = 24
-    }
+    sets       = [set.low_budget]
   }
 
   arm "stepsearch" {
     experiment = experiment.stepsearch
+    sets       = [set.low_budget]
     stage "main" {
-      steps     = 215
       questions = 120
     }
   }
 
   arm "search_r1_v03" {
     experiment = experiment.search_r1_v03
-    stage "main" {
-      steps     = 215
-      questions = 24
-    }
+    sets       = [set.low_budget]
   }
 
   arm "david_grpo" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "seed" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
+    sets       = [set.prompt, set.experts]
   }
 
   axis "model" {
@@ -116,21 +128,9 @@ ablation "parts" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "whole" }
+  sets        = [set.study, set.prompt, set.experts]
 
   set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-
-    stage "seed" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
-
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { temperature = 0.6 }
-    }
     evaluate "musique" {
       dataset  = dataset.musique
       sampling = { temperature = 0.6 }
@@ -139,65 +139,31 @@ ablation "parts" {
 
   arm "whole" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
   }
 
   arm "without_seeding" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stages = ["main"]
+    stages     = ["main"]
   }
 
   arm "without_continuation" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "david-grpo" {
-        continuation {
-          enabled = false
-        }
-      }
-    }
+    sets       = [set.without_continuation]
   }
 
   arm "without_coverage" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    reward {
-      total = gates.value * outcome.value
-    }
+    sets       = [set.without_coverage]
   }
 
-  arm "f1_of_evidence" { # precision as well as recall of the evidence
+  arm "f1_of_evidence" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    reward {
-      source "coverage" {
-        reward "evidence-coverage" {
-          measure = "f1"
-        }
-      }
-    }
+    sets       = [set.f1_of_evidence]
   }
 
-  arm "without_gates" { # not in the paper: the gates are in its code alone
+  arm "without_gates" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    reward {
-      total = 0.5 * coverage.value + 0.5 * outcome.value
-    }
+    sets       = [set.without_gates]
   }
 }
 
@@ -207,53 +173,22 @@ ablation "evidence_weight" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "half" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-    stage "seed" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { temperature = 0.6 }
-    }
-  }
+  sets        = [set.study, set.prompt, set.experts]
 
   arm "none" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    reward {
-      total = gates.value * outcome.value
-    }
+    sets       = [set.without_coverage]
   }
   arm "quarter" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    reward {
-      total = gates.value * (0.25 * coverage.value + 0.75 * outcome.value)
-    }
+    sets       = [set.quarter_evidence]
   }
   arm "half" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
   }
   arm "three_quarters" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    reward {
-      total = gates.value * (0.75 * coverage.value + 0.25 * outcome.value)
-    }
+    sets       = [set.three_quarters_evidence]
   }
 }
 
@@ -263,36 +198,13 @@ ablation "loss" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "corrected" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.search }
-    train    = dataset.train
-    stage "seed" {
-      train   = dataset.experts
-      experts = dataset.experts
-    }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { temperature = 0.6 }
-    }
-  }
+  sets        = [set.study, set.prompt, set.experts]
 
   arm "corrected" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
   }
   arm "first_release" {
     experiment = experiment.david_grpo
-    agent {
-      user = file(var.prompt)
-    }
-    stage "main" {
-      algorithm "david-grpo" {
-        loss = "c1"
-      }
-    }
+    sets       = [set.first_release]
   }
 }

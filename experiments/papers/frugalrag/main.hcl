@@ -41,25 +41,29 @@ policy "model" {
 }
 
 policy "answerer" {
-  path        = "${var.models}/${var.answerer}"
-  max_context = 8192
-  frozen      = true
+  base   = policy.model
+  path   = "${var.models}/${var.answerer}"
+  frozen = true
 }
 
 agent "answer" {
-  chat_template = true
-  user          = file("answer.txt")
-  tools         = []
-
-  protocol "tags" {
-    call        = { open = "<search>", close = "</search>" }
-    observation = { open = "\n\n<information>", close = "</information>\n\n" }
-    answer      = { open = "<answer>", close = "</answer>" }
-  }
-
+  base              = agent.direct
+  user              = file("answer.txt")
   max_prompt_tokens = 8000
   turn_tokens {
     first = 100
+  }
+}
+
+set "study" {
+  policies = { main = policy.model }
+  tools    = { search = tool.unseen }
+  train    = dataset.train
+
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    sampling = { greedy = true }
+    metrics  = local.metrics
   }
 }
 
@@ -68,38 +72,25 @@ ablation "main" {
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique"], "evidence_recall")
   baseline    = { arm = "explore", model = "${var.models}/Qwen2.5-7B-Instruct" }
+  sets        = [set.study]
 
   set {
     policies = { main = policy.model, answerer = policy.answerer }
-    tools    = { search = tool.unseen }
-    train    = dataset.train
 
     evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { greedy = true }
-      metrics  = local.metrics
-      answer_with {
-        policy = "answerer"
-        agent  = agent.answer
-      }
+      answer_with = { policy = "answerer", agent = agent.answer }
     }
     evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      sampling = { greedy = true }
-      metrics  = local.metrics
-      answer_with {
-        policy = "answerer"
-        agent  = agent.answer
-      }
+      dataset     = dataset.wiki2
+      sampling    = { greedy = true }
+      metrics     = local.metrics
+      answer_with = { policy = "answerer", agent = agent.answer }
     }
     evaluate "musique" {
-      dataset  = dataset.musique
-      sampling = { greedy = true }
-      metrics  = local.metrics
-      answer_with {
-        policy = "answerer"
-        agent  = agent.answer
-      }
+      dataset     = dataset.musique
+      sampling    = { greedy = true }
+      metrics     = local.metrics
+      answer_with = { policy = "answerer", agent = agent.answer }
     }
   }
 
@@ -137,45 +128,24 @@ ablation "parts" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "evidence_recall")
   baseline    = { arm = "whole" }
-
-  set {
-    policies = { main = policy.model }
-    tools    = { search = tool.unseen }
-    train    = dataset.train
-
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { greedy = true }
-      metrics  = local.metrics
-    }
-  }
+  sets        = [set.study]
 
   arm "whole" {
     experiment = experiment.frugalrag
   }
 
-  arm "without_stage_1" { # against the fallback recall, as there is none that a tuned policy reached
+  arm "without_stage_1" {
     experiment = experiment.frugalrag
-    stages     = ["stop"]
-    stage "stop" {
-      annotations = null
-    }
+    sets       = [set.without_stage_1]
   }
 
-  # The reward for evidence and form alone: nothing is lost by searching on.
   arm "without_late_penalty" {
     experiment = experiment.frugalrag
-    reward {
-      total = max(efficiency.value, 0)
-    }
+    sets       = [set.without_late_penalty]
   }
 
-  arm "finish_only" { # no hops of runs that cannot finish among those learnt from
+  arm "finish_only" {
     experiment = experiment.frugalrag
-    stage "explore" {
-      algorithm "frugalrag" {
-        no_finish_ratio = 0
-      }
-    }
+    sets       = [set.finish_only]
   }
 }

@@ -88,111 +88,93 @@ tool "train_read" {
 }
 
 index "hotpotqa_sentences" {
-  corpus  = corpus.hotpotqa
-  encoder = encoder.hashed
-  unit    = "sentence"
-  hnsw {
-    m               = 32
-    ef_construction = 200
-    ef_search       = 128
-  }
+  base   = index.train_sentences
+  corpus = corpus.hotpotqa
 }
 
 index "hotpotqa_sentence_words" {
+  base   = index.train_sentence_words
   corpus = corpus.hotpotqa
-  unit   = "sentence"
-  bm25 {}
 }
 
 tool "hotpotqa_semantic" {
+  base = tool.train_semantic
   retriever "semantic_search" {
     index = index.hotpotqa_sentences
-    k     = 5
   }
 }
 
 tool "hotpotqa_keyword" {
+  base = tool.train_keyword
   retriever "keyword_search" {
     index = index.hotpotqa_sentence_words
-    k     = 5
   }
 }
 
 tool "hotpotqa_read" {
+  base = tool.train_read
   retriever "read_paragraph" {
     corpus = corpus.hotpotqa
   }
 }
 
 index "wiki2_sentences" {
-  corpus  = corpus.wiki2
-  encoder = encoder.hashed
-  unit    = "sentence"
-  hnsw {
-    m               = 32
-    ef_construction = 200
-    ef_search       = 128
-  }
+  base   = index.train_sentences
+  corpus = corpus.wiki2
 }
 
 index "wiki2_sentence_words" {
+  base   = index.train_sentence_words
   corpus = corpus.wiki2
-  unit   = "sentence"
-  bm25 {}
 }
 
 tool "wiki2_semantic" {
+  base = tool.train_semantic
   retriever "semantic_search" {
     index = index.wiki2_sentences
-    k     = 5
   }
 }
 
 tool "wiki2_keyword" {
+  base = tool.train_keyword
   retriever "keyword_search" {
     index = index.wiki2_sentence_words
-    k     = 5
   }
 }
 
 tool "wiki2_read" {
+  base = tool.train_read
   retriever "read_paragraph" {
     corpus = corpus.wiki2
   }
 }
 
 index "musique_sentences" {
-  corpus  = corpus.musique
-  encoder = encoder.hashed
-  unit    = "sentence"
-  hnsw {
-    m               = 32
-    ef_construction = 200
-    ef_search       = 128
-  }
+  base   = index.train_sentences
+  corpus = corpus.musique
 }
 
 index "musique_sentence_words" {
+  base   = index.train_sentence_words
   corpus = corpus.musique
-  unit   = "sentence"
-  bm25 {}
 }
 
 tool "musique_semantic" {
+  base = tool.train_semantic
   retriever "semantic_search" {
     index = index.musique_sentences
-    k     = 5
   }
 }
 
 tool "musique_keyword" {
+  base = tool.train_keyword
   retriever "keyword_search" {
     index = index.musique_sentence_words
-    k     = 5
   }
 }
 
 tool "musique_read" {
+  base = tool.train_read
   retriever "read_paragraph" {
     corpus = corpus.musique
   }
@@ -212,16 +194,14 @@ dataset "hotpotqa" {
 }
 
 dataset "wiki2" {
-  path       = "${var.data}/2wikimultihopqa/dev.json"
-  gold_match = "title"
-  limit      = 500
-  seed       = 42
+  base = dataset.hotpotqa
+  path = "${var.data}/2wikimultihopqa/dev.json"
 }
 
 dataset "musique" {
-  path  = "${var.data}/musique/dev.jsonl"
-  limit = 500
-  seed  = 42
+  base       = dataset.hotpotqa
+  path       = "${var.data}/musique/dev.jsonl"
+  gold_match = null
 }
 
 index "train_paragraphs" {
@@ -254,89 +234,74 @@ tool "train_keyword_paragraphs" {
 }
 
 index "hotpotqa_paragraphs" {
-  corpus  = corpus.hotpotqa
-  encoder = encoder.hashed
-  unit    = "paragraph"
-  hnsw {}
+  base   = index.train_paragraphs
+  corpus = corpus.hotpotqa
 }
 
 index "hotpotqa_paragraph_words" {
+  base   = index.train_paragraph_words
   corpus = corpus.hotpotqa
-  unit   = "paragraph"
-  bm25 {}
 }
 
 tool "hotpotqa_semantic_paragraphs" {
+  base = tool.train_semantic_paragraphs
   retriever "semantic_search" {
     index = index.hotpotqa_paragraphs
-    k     = 5
-    level = "paragraph"
   }
 }
 
 tool "hotpotqa_keyword_paragraphs" {
+  base = tool.train_keyword_paragraphs
   retriever "keyword_search" {
     index = index.hotpotqa_paragraph_words
-    k     = 5
-    level = "paragraph"
   }
 }
 
 index "wiki2_paragraphs" {
-  corpus  = corpus.wiki2
-  encoder = encoder.hashed
-  unit    = "paragraph"
-  hnsw {}
+  base   = index.train_paragraphs
+  corpus = corpus.wiki2
 }
 
 index "wiki2_paragraph_words" {
+  base   = index.train_paragraph_words
   corpus = corpus.wiki2
-  unit   = "paragraph"
-  bm25 {}
 }
 
 tool "wiki2_semantic_paragraphs" {
+  base = tool.train_semantic_paragraphs
   retriever "semantic_search" {
     index = index.wiki2_paragraphs
-    k     = 5
-    level = "paragraph"
   }
 }
 
 tool "wiki2_keyword_paragraphs" {
+  base = tool.train_keyword_paragraphs
   retriever "keyword_search" {
     index = index.wiki2_paragraph_words
-    k     = 5
-    level = "paragraph"
   }
 }
 
 index "musique_paragraphs" {
-  corpus  = corpus.musique
-  encoder = encoder.hashed
-  unit    = "paragraph"
-  hnsw {}
+  base   = index.train_paragraphs
+  corpus = corpus.musique
 }
 
 index "musique_paragraph_words" {
+  base   = index.train_paragraph_words
   corpus = corpus.musique
-  unit   = "paragraph"
-  bm25 {}
 }
 
 tool "musique_semantic_paragraphs" {
+  base = tool.train_semantic_paragraphs
   retriever "semantic_search" {
     index = index.musique_paragraphs
-    k     = 5
-    level = "paragraph"
   }
 }
 
 tool "musique_keyword_paragraphs" {
+  base = tool.train_keyword_paragraphs
   retriever "keyword_search" {
     index = index.musique_paragraph_words
-    k     = 5
-    level = "paragraph"
   }
 }
 
@@ -363,68 +328,68 @@ tool "train_dense" {
 }
 
 tool "hotpotqa_hybrid" {
+  base = tool.train_hybrid
   retriever "hybrid" {
     dense  = index.hotpotqa_paragraphs
     sparse = index.hotpotqa_paragraph_words
-    k      = 5
   }
 }
 
 tool "hotpotqa_bm25" {
+  base = tool.train_bm25
   retriever "bm25" {
     index = index.hotpotqa_paragraph_words
-    k     = 5
   }
 }
 
 tool "hotpotqa_dense" {
+  base = tool.train_dense
   retriever "dense" {
     index = index.hotpotqa_paragraphs
-    k     = 5
   }
 }
 
 tool "wiki2_hybrid" {
+  base = tool.train_hybrid
   retriever "hybrid" {
     dense  = index.wiki2_paragraphs
     sparse = index.wiki2_paragraph_words
-    k      = 5
   }
 }
 
 tool "wiki2_bm25" {
+  base = tool.train_bm25
   retriever "bm25" {
     index = index.wiki2_paragraph_words
-    k     = 5
   }
 }
 
 tool "wiki2_dense" {
+  base = tool.train_dense
   retriever "dense" {
     index = index.wiki2_paragraphs
-    k     = 5
   }
 }
 
 tool "musique_hybrid" {
+  base = tool.train_hybrid
   retriever "hybrid" {
     dense  = index.musique_paragraphs
     sparse = index.musique_paragraph_words
-    k      = 5
   }
 }
 
 tool "musique_bm25" {
+  base = tool.train_bm25
   retriever "bm25" {
     index = index.musique_paragraph_words
-    k     = 5
   }
 }
 
 tool "musique_dense" {
+  base = tool.train_dense
   retriever "dense" {
     index = index.musique_paragraphs
-    k     = 5
   }
 }
 
@@ -433,183 +398,127 @@ policy "model" {
   max_context = 8192
 }
 
+# What all arms train and are tested on, and what they search with.
+set "study" {
+  policies = { main = policy.model }
+  train    = dataset.train
+
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    sampling = { greedy = true }
+  }
+  evaluate "wiki2" {
+    dataset  = dataset.wiki2
+    sampling = { greedy = true }
+  }
+  evaluate "musique" {
+    dataset  = dataset.musique
+    sampling = { greedy = true }
+  }
+}
+
+set "bm25" {
+  tools = { search = tool.train_bm25 }
+  evaluate "hotpotqa" {
+    tools = { search = tool.hotpotqa_bm25 }
+  }
+  evaluate "wiki2" {
+    tools = { search = tool.wiki2_bm25 }
+  }
+  evaluate "musique" {
+    tools = { search = tool.musique_bm25 }
+  }
+}
+
+set "dense" {
+  tools = { search = tool.train_dense }
+  evaluate "hotpotqa" {
+    tools = { search = tool.hotpotqa_dense }
+  }
+  evaluate "wiki2" {
+    tools = { search = tool.wiki2_dense }
+  }
+  evaluate "musique" {
+    tools = { search = tool.musique_dense }
+  }
+}
+
+set "hybrid" {
+  tools = { search = tool.train_hybrid }
+  evaluate "hotpotqa" {
+    tools = { search = tool.hotpotqa_hybrid }
+  }
+  evaluate "wiki2" {
+    tools = { search = tool.wiki2_hybrid }
+  }
+  evaluate "musique" {
+    tools = { search = tool.musique_hybrid }
+  }
+}
+
+set "grasp" {
+  tools = { semantic_search = tool.train_semantic, keyword_search = tool.train_keyword, read_paragraph = tool.train_read }
+  agent {
+    system = file(var.system_prompt)
+  }
+  evaluate "hotpotqa" {
+    tools = { semantic_search = tool.hotpotqa_semantic, keyword_search = tool.hotpotqa_keyword, read_paragraph = tool.hotpotqa_read }
+  }
+  evaluate "wiki2" {
+    tools = { semantic_search = tool.wiki2_semantic, keyword_search = tool.wiki2_keyword, read_paragraph = tool.wiki2_read }
+  }
+  evaluate "musique" {
+    tools = { semantic_search = tool.musique_semantic, keyword_search = tool.musique_keyword, read_paragraph = tool.musique_read }
+  }
+}
+
 # The table: retrieval in one step, IRCoT, Search-R1, the tools without training, and GRASP. All take five units a search.
 ablation "main" {
   description = "Retrieval in one step, IRCoT, Search-R1, and GRASP with and without training"
   seeds       = var.seeds
   primary     = metric(["hotpotqa", "wiki2", "musique"], "em")
   baseline    = { arm = "search_r1_grpo" }
-
-  set {
-    policies = { main = policy.model }
-    train    = dataset.train
-  }
+  sets        = [set.study]
 
   arm "one_step_bm25" {
     experiment = experiment.rag
-    tools      = { search = tool.train_bm25 }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { search = tool.hotpotqa_bm25 }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { search = tool.wiki2_bm25 }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { search = tool.musique_bm25 }
-      sampling = { greedy = true }
-    }
+    sets       = [set.bm25]
   }
 
   arm "one_step_dense" {
     experiment = experiment.rag
-    tools      = { search = tool.train_dense }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { search = tool.hotpotqa_dense }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { search = tool.wiki2_dense }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { search = tool.musique_dense }
-      sampling = { greedy = true }
-    }
+    sets       = [set.dense]
   }
 
   arm "one_step_hybrid" {
     experiment = experiment.rag
-    tools      = { search = tool.train_hybrid }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { search = tool.hotpotqa_hybrid }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { search = tool.wiki2_hybrid }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { search = tool.musique_hybrid }
-      sampling = { greedy = true }
-    }
+    sets       = [set.hybrid]
   }
 
   arm "ircot" {
     experiment = experiment.ircot
-    tools      = { search = tool.train_bm25 }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { search = tool.hotpotqa_bm25 }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { search = tool.wiki2_bm25 }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { search = tool.musique_bm25 }
-      sampling = { greedy = true }
-    }
+    sets       = [set.bm25]
   }
 
   arm "search_r1_ppo" {
     experiment = experiment.search_r1_ppo
-    tools      = { search = tool.train_dense }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { search = tool.hotpotqa_dense }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { search = tool.wiki2_dense }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { search = tool.musique_dense }
-      sampling = { greedy = true }
-    }
+    sets       = [set.dense]
   }
 
   arm "search_r1_grpo" {
     experiment = experiment.search_r1
-    tools      = { search = tool.train_dense }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { search = tool.hotpotqa_dense }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { search = tool.wiki2_dense }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { search = tool.musique_dense }
-      sampling = { greedy = true }
-    }
+    sets       = [set.dense]
   }
 
   arm "untrained" {
     experiment = experiment.grasp
     stages     = []
-    tools      = { semantic_search = tool.train_semantic, keyword_search = tool.train_keyword, read_paragraph = tool.train_read }
-    agent {
-      system = file(var.system_prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { semantic_search = tool.hotpotqa_semantic, keyword_search = tool.hotpotqa_keyword, read_paragraph = tool.hotpotqa_read }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { semantic_search = tool.wiki2_semantic, keyword_search = tool.wiki2_keyword, read_paragraph = tool.wiki2_read }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { semantic_search = tool.musique_semantic, keyword_search = tool.musique_keyword, read_paragraph = tool.musique_read }
-      sampling = { greedy = true }
-    }
+    sets       = [set.grasp]
   }
 
   arm "grasp" {
     experiment = experiment.grasp
-    tools      = { semantic_search = tool.train_semantic, keyword_search = tool.train_keyword, read_paragraph = tool.train_read }
-    agent {
-      system = file(var.system_prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { semantic_search = tool.hotpotqa_semantic, keyword_search = tool.hotpotqa_keyword, read_paragraph = tool.hotpotqa_read }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { semantic_search = tool.wiki2_semantic, keyword_search = tool.wiki2_keyword, read_paragraph = tool.wiki2_read }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { semantic_search = tool.musique_semantic, keyword_search = tool.musique_keyword, read_paragraph = tool.musique_read }
-      sampling = { greedy = true }
-    }
+    sets       = [set.grasp]
   }
 }
 
@@ -619,30 +528,7 @@ ablation "tools" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "all" }
-
-  set {
-    policies = { main = policy.model }
-    train    = dataset.train
-    tools    = { semantic_search = tool.train_semantic, keyword_search = tool.train_keyword, read_paragraph = tool.train_read }
-    agent {
-      system = file(var.system_prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { semantic_search = tool.hotpotqa_semantic, keyword_search = tool.hotpotqa_keyword, read_paragraph = tool.hotpotqa_read }
-      sampling = { greedy = true }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      tools    = { semantic_search = tool.wiki2_semantic, keyword_search = tool.wiki2_keyword, read_paragraph = tool.wiki2_read }
-      sampling = { greedy = true }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      tools    = { semantic_search = tool.musique_semantic, keyword_search = tool.musique_keyword, read_paragraph = tool.musique_read }
-      sampling = { greedy = true }
-    }
-  }
+  sets        = [set.study, set.grasp]
 
   arm "all" {
     experiment = experiment.grasp
@@ -650,16 +536,12 @@ ablation "tools" {
 
   arm "without_semantic" {
     experiment = experiment.grasp
-    agent {
-      tools = ["keyword_search", "read_paragraph"]
-    }
+    sets       = [set.without_semantic]
   }
 
   arm "without_keyword" {
     experiment = experiment.grasp
-    agent {
-      tools = ["semantic_search", "read_paragraph"]
-    }
+    sets       = [set.without_keyword]
   }
 
   arm "without_read" {
@@ -686,19 +568,10 @@ ablation "rewards" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "all" }
+  sets        = [set.study, set.grasp]
 
   set {
-    policies = { main = policy.model }
-    train    = dataset.train
-    tools    = { semantic_search = tool.train_semantic, keyword_search = tool.train_keyword, read_paragraph = tool.train_read }
-    agent {
-      system = file(var.system_prompt)
-    }
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      tools    = { semantic_search = tool.hotpotqa_semantic, keyword_search = tool.hotpotqa_keyword, read_paragraph = tool.hotpotqa_read }
-      sampling = { greedy = true }
-    }
+    remove = ["evaluate.wiki2", "evaluate.musique"]
   }
 
   arm "all" {
@@ -707,29 +580,21 @@ ablation "rewards" {
 
   arm "without_read" {
     experiment = experiment.grasp
-    reward {
-      total = grasp.components["answer"] + 0.15 * grasp.components["search"] + 0.15 * grasp.components["efficiency"]
-    }
+    sets       = [set.read_unrewarded]
   }
 
   arm "without_search" {
     experiment = experiment.grasp
-    reward {
-      total = grasp.components["answer"] + 0.70 * grasp.components["read"] + 0.15 * grasp.components["efficiency"]
-    }
+    sets       = [set.search_unrewarded]
   }
 
   arm "without_efficiency" {
     experiment = experiment.grasp
-    reward {
-      total = grasp.components["answer"] + 0.70 * grasp.components["read"] + 0.15 * grasp.components["search"]
-    }
+    sets       = [set.efficiency_unrewarded]
   }
 
   arm "answer_only" {
     experiment = experiment.grasp
-    reward {
-      total = grasp.components["answer"]
-    }
+    sets       = [set.answer_only]
   }
 }

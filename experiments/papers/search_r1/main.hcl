@@ -251,6 +251,6 @@ ablation "engines" {
   }
   arm "hashed" {
     experiment = experiment.search_r1_ppo
-    tools = { search = tool.weak }
+    tools      = { search = tool.weak }
   }
 }

@@ -1,7 +1,7 @@
 # The ablations of ../main.hcl in the embedded world.
 
 include {
-  files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/tree_grpo.hcl", "../../../minihop-methods/stepsearch.hcl"]
+  files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/tree_grpo.hcl", "../../../minihop-methods/stepsearch.hcl", "../parts.hcl"]
 }
 
 ablation "main" {
@@ -33,15 +33,16 @@ ablation "main" {
   }
 }
 
+set "never" {
+  policies = { main = policy.never }
+}
+
 ablation "parts" {
   description = "David-GRPO without one of its parts"
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "whole" }
-
-  set {
-    policies = { main = policy.never }
-  }
+  sets        = [set.never]
 
   arm "whole" {
     experiment = experiment.david_small
@@ -54,38 +55,22 @@ ablation "parts" {
 
   arm "without_continuation" {
     experiment = experiment.david_small
-    stage "main" {
-      algorithm "david-grpo" {
-        continuation {
-          enabled = false
-        }
-      }
-    }
+    sets       = [set.without_continuation]
   }
 
   arm "without_coverage" {
     experiment = experiment.david_small
-    reward {
-      total = gates.value * outcome.value
-    }
+    sets       = [set.without_coverage]
   }
 
   arm "f1_of_evidence" {
     experiment = experiment.david_small
-    reward {
-      source "coverage" {
-        reward "evidence-coverage" {
-          measure = "f1"
-        }
-      }
-    }
+    sets       = [set.f1_of_evidence]
   }
 
   arm "without_gates" {
     experiment = experiment.david_small
-    reward {
-      total = 0.5 * coverage.value + 0.5 * outcome.value
-    }
+    sets       = [set.without_gates]
   }
 }
 
@@ -94,23 +79,16 @@ ablation "evidence_weight" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "half" }
-
-  set {
-    policies = { main = policy.never }
-  }
+  sets        = [set.never]
 
   arm "none" {
     experiment = experiment.david_small
-    reward {
-      total = gates.value * outcome.value
-    }
+    sets       = [set.without_coverage]
   }
 
   arm "quarter" {
     experiment = experiment.david_small
-    reward {
-      total = gates.value * (0.25 * coverage.value + 0.75 * outcome.value)
-    }
+    sets       = [set.quarter_evidence]
   }
 
   arm "half" {
@@ -119,9 +97,7 @@ ablation "evidence_weight" {
 
   arm "three_quarters" {
     experiment = experiment.david_small
-    reward {
-      total = gates.value * (0.75 * coverage.value + 0.25 * outcome.value)
-    }
+    sets       = [set.three_quarters_evidence]
   }
 }
 
@@ -130,10 +106,7 @@ ablation "loss" {
   seeds       = var.seeds
   primary     = metric("test", "em")
   baseline    = { arm = "corrected" }
-
-  set {
-    policies = { main = policy.never }
-  }
+  sets        = [set.never]
 
   arm "corrected" {
     experiment = experiment.david_small
@@ -141,10 +114,6 @@ ablation "loss" {
 
   arm "first_release" {
     experiment = experiment.david_small
-    stage "main" {
-      algorithm "david-grpo" {
-        loss = "c1"
-      }
-    }
+    sets       = [set.first_release]
   }
 }

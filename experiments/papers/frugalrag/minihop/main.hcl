@@ -43,25 +43,16 @@ ablation "parts" {
 
   arm "without_stage_1" {
     experiment = experiment.frugalrag_small
-    stages     = ["stop"]
-    stage "stop" {
-      annotations = null
-    }
+    sets       = [set.without_stage_1]
   }
 
   arm "without_late_penalty" {
     experiment = experiment.frugalrag_small
-    reward {
-      total = max(efficiency.value, 0)
-    }
+    sets       = [set.without_late_penalty]
   }
 
   arm "finish_only" {
     experiment = experiment.frugalrag_small
-    stage "explore" {
-      algorithm "frugalrag" {
-        no_finish_ratio = 0
-      }
-    }
+    sets       = [set.finish_only]
   }
 }
