@@ -7,14 +7,25 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// WithoutEffect reports what an ablation's set and arms say that no run heeds: stages that no arm has, and settings of
+// WithoutEffect reports what an ablation's sets and arms say that no run heeds: stages that no arm has, and settings of
 // the whole experiment that every stage of an arm sets again for itself.
 func (s *Study) WithoutEffect(a *Ablation) hcl.Diagnostics {
 	c := s.newResolver(nil)
-	if a.set != nil {
-		c.withoutEffect(a.set, a, a.Arms)
+	for _, set := range a.sets {
+		c.withoutEffect(set, a, a.Arms)
+	}
+	users := map[*node][]*Arm{}
+	for _, arm := range a.Arms {
+		for _, set := range arm.sets {
+			users[set] = append(users[set], arm)
+		}
 	}
 	for _, arm := range a.Arms {
+		for _, set := range arm.sets {
+			if users[set][0] == arm {
+				c.withoutEffect(set, a, users[set])
+			}
+		}
 		if arm.node != nil {
 			c.withoutEffect(arm.node, a, []*Arm{arm})
 		}
