@@ -10,6 +10,22 @@ include {
   files = ["../papers/frugalrag/parts.hcl"]
 }
 
+# A base that searches well, and where it can finish mostly does so too early: see ../minihop/cold_fields.hcl.
+policy "fields" {
+  builtin = "minihop/fields"
+}
+
+# The prompts of minihop/fields.hcl with the question said again.
+agent "minihop_fields_remind" {
+  base = agent.minihop_fields
+  user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## question ## ]] ${question.text} [[ ## tools ## ]] search finish "
+}
+
+agent "minihop_fields_search_remind" {
+  base = agent.minihop_fields_search
+  user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## question ## ]] ${question.text} [[ ## tools ## ]] search "
+}
+
 locals {
   frugalrag_metrics = ["evidence_recall", "evidence_all", "searches", "unnecessary_searches", "policy_tokens"]
 }

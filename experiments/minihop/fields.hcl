@@ -27,27 +27,11 @@ agent "minihop_fields" {
   }
 }
 
-# The same prompt with the question said again.
-agent "minihop_fields_remind" {
-  base = agent.minihop_fields
-  user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## question ## ]] ${question.text} [[ ## tools ## ]] search finish "
-}
-
-# Both without a tool to finish.
+# The same without a tool to finish.
 agent "minihop_fields_search" {
   base = agent.minihop_fields
   user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## tools ## ]] search "
   protocol "fields" {
     finish_tool = ""
   }
-}
-
-agent "minihop_fields_search_remind" {
-  base = agent.minihop_fields_search
-  user = "[[ ## question ## ]] ${question.text} %{for turn in turns}[[ ## thought ## ]] ${turn.thought} [[ ## query ## ]] ${turn.number == 1 ? "" : turn.query} [[ ## observation ## ]] ${turn.observation} %{endfor}[[ ## question ## ]] ${question.text} [[ ## tools ## ]] search "
-}
-
-# A base that searches well, and where it can finish mostly does so too early: see cold_fields.hcl.
-policy "fields" {
-  builtin = "minihop/fields"
 }
