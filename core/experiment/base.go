@@ -8,9 +8,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
+// maxBases bounds a chain of bases, whose blocks are merged one over the other: its cost grows with the square.
+const maxBases = 100
+
 // mergeBases puts each block that has a base, base = agent.x, merged over it into the block's place.
 func (s *Study) mergeBases() hcl.Diagnostics {
-	b := &baser{c: s.newResolver(nil), done: map[string]bool{}}
+	b := &baser{c: s.newResolver(nil), bases: map[string]int{}}
 	for _, kind := range blockKinds {
 		if kind == "set" {
 			continue // a set is merged itself, and several may stand in a list
@@ -23,16 +26,16 @@ func (s *Study) mergeBases() hcl.Diagnostics {
 }
 
 type baser struct {
-	c    *resolver
-	done map[string]bool
-	open []string // blocks being merged, to end circles
+	c     *resolver
+	bases map[string]int // of the blocks that are merged: how many bases each stands on
+	open  []string       // blocks being merged, to end circles
 }
 
 // merge gives the block merged over its base. nil says that the block is being merged already.
 func (b *baser) merge(kind, label string) *node {
 	s, name := b.c.s, kind+"."+label
 	n := s.blocks[kind][label]
-	if b.done[name] {
+	if _, done := b.bases[name]; done {
 		return n
 	}
 	if slices.Contains(b.open, name) {
@@ -43,7 +46,7 @@ func (b *baser) merge(kind, label string) *node {
 		if remove := n.attrs["remove"]; remove != nil {
 			b.c.errorf(remove.at, "Nothing to remove", "%s has no base whose parts could be removed.", name)
 		}
-		b.done[name] = true
+		b.bases[name] = 0
 		if a != nil {
 			s.blocks[kind][label], _ = n.without([]string{"base"})
 		}
@@ -53,18 +56,23 @@ func (b *baser) merge(kind, label string) *node {
 	over := *n
 	over.attrs = maps.Clone(n.attrs)
 	delete(over.attrs, "base")
-	out := &over
+	out, bases := &over, 0
 	b.open = append(b.open, name)
 	if ref := b.reference(n, a); ref != nil {
-		if base := b.merge(kind, ref.Name); base != nil {
+		base := b.merge(kind, ref.Name)
+		switch {
+		case base != nil && b.bases[ref.String()] < maxBases:
 			out = b.layer(base, &over)
-		} else {
+			bases = b.bases[ref.String()] + 1
+		case base != nil:
+			b.c.errorf(a.at, "Too many bases", "%s stands on more than %d bases, one on the other.", name, maxBases)
+		default:
 			circle := append(slices.Clone(b.open[slices.Index(b.open, ref.String()):]), ref.String())
 			b.c.errorf(a.at, "Circular base", "A block cannot be its own base: %s.", strings.Join(circle, " → "))
 		}
 	}
 	b.open = b.open[:len(b.open)-1]
-	b.done[name] = true
+	b.bases[name] = bases
 	s.blocks[kind][label] = out
 	return out
 }

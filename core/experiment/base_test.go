@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -350,5 +351,24 @@ ablation "a" {
 	}
 	if got := r.Tools["search"].Retriever.Values["k"]; got != 3.0 {
 		t.Errorf("the tool returns %v hits", got)
+	}
+}
+
+// TestBaseChain: a long chain is merged, a longer one refused where it becomes too long.
+func TestBaseChain(t *testing.T) {
+	load := func(n int) string {
+		var source strings.Builder
+		source.WriteString("agent \"a0\" {\n  max_turns = 3\n}\n")
+		for i := 1; i <= n; i++ {
+			fmt.Fprintf(&source, "agent \"a%d\" {\n  base = agent.a%d\n}\n", i, i-1)
+		}
+		s, diags := experiment.Load(t.Context(), tree(t, map[string]string{"main.hcl": source.String()}), experiment.Inputs{}, &testschemas.Source{})
+		return printed(t, s, diags)
+	}
+	if problems := load(100); problems != "" {
+		t.Error(problems)
+	}
+	if problems := load(101); strings.Count(problems, "Error: ") != 1 || !strings.Contains(problems, "Too many bases") || !strings.Contains(problems, `in agent "a101"`) {
+		t.Errorf("101 bases gave %q", problems)
 	}
 }
