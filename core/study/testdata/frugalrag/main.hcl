@@ -1,17 +1,7 @@
 # The whole method with a few questions, and its base as it is.
 
 include {
-  files = ["../../../../experiments/minihop/world.hcl", "../../../../experiments/minihop/fields.hcl", "../../../../experiments/minihop-methods/frugalrag.hcl"]
-}
-
-variable "steps" {
-  type    = number
-  default = 2
-}
-
-variable "seeds" {
-  type    = list(number)
-  default = [0]
+  files = ["../../../../experiments/minihop/world.hcl", "../../../../experiments/minihop/small.hcl", "../../../../experiments/minihop/fields.hcl", "../../../../experiments/minihop-methods/frugalrag.hcl"]
 }
 
 dataset "few" {
@@ -80,6 +70,7 @@ ablation "small" {
       questions = 5
     }
     stage "stop" {
+      steps     = 2
       questions = 3
     }
     evaluate "finishing" {
