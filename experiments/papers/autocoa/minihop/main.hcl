@@ -1,5 +1,9 @@
 # The ablation of ../main.hcl in the embedded world.
 
+study {
+  name = "autocoa_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/baselines.hcl", "../../../minihop-methods/autocoa.hcl"]
 }

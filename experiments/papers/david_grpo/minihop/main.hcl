@@ -1,5 +1,9 @@
 # The ablations of ../main.hcl in the embedded world.
 
+study {
+  name = "david_grpo_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/tree_grpo.hcl", "../../../minihop-methods/stepsearch.hcl", "../parts.hcl"]
 }

@@ -1,5 +1,9 @@
 # The ablations of ../main.hcl in the embedded world, on a base that acts in the protocol of fields.
 
+study {
+  name = "frugalrag_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop/fields.hcl", "../../../minihop-methods/frugalrag.hcl"]
 }

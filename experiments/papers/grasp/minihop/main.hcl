@@ -1,6 +1,10 @@
 # The ablations of ../main.hcl in the embedded world, on a base that calls the three tools. "search_r1" has a base of its
 # own protocol.
 
+study {
+  name = "grasp_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/grasp.hcl"]
 }

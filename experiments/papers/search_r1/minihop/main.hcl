@@ -1,5 +1,9 @@
 # The ablations of ../main.hcl in the embedded world. The bases take the place of the language models.
 
+study {
+  name = "search_r1_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/search_r1_ppo.hcl", "../../../minihop-methods/baselines.hcl"]
 }

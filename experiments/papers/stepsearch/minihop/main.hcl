@@ -1,5 +1,9 @@
 # The ablations of ../main.hcl in the embedded world; those on the parts of the reward are in parts.hcl.
 
+study {
+  name = "stepsearch_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/search_r1_ppo.hcl", "../../../minihop-methods/stepsearch.hcl", "../without.hcl"]
 }

@@ -1,5 +1,9 @@
 # The ablations of ../main.hcl in the embedded world. The bases take the place of the language models.
 
+study {
+  name = "tree_grpo_minihop"
+}
+
 include {
   files = ["../../../minihop/world.hcl", "../../../minihop/small.hcl", "../../../minihop-methods/tree_grpo.hcl", "../../../minihop-methods/baselines.hcl", "../budgets.hcl"]
 }
