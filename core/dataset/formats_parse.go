@@ -134,24 +134,32 @@ func (r record) hotpotContext(v any) (passages []passage, err error) {
 	return passages, nil
 }
 
-func parseMusique(r record, _ Spec) (d draft, err error) {
+// takeMusique takes what all files of MuSiQue's questions have: the id, the question, the answer and its aliases.
+func (r record) takeMusique(answerField string, d *draft) (err error) {
 	if d.id, err = r.text("id"); err != nil {
-		return d, err
+		return err
 	}
 	if d.question, err = r.text("question"); err != nil {
-		return d, err
+		return err
 	}
-	answer, err := r.text("answer")
+	answer, err := r.text(answerField)
 	if err != nil {
-		return d, err
+		return err
 	}
 	d.answers = []string{answer}
 	if r.has("answer_aliases") {
 		aliases, err := r.texts("answer_aliases", r.fields["answer_aliases"])
 		if err != nil {
-			return d, err
+			return err
 		}
 		d.answers = append(d.answers, aliases...)
+	}
+	return nil
+}
+
+func parseMusique(r record, _ Spec) (d draft, err error) {
+	if err := r.takeMusique("answer", &d); err != nil {
+		return d, err
 	}
 	steps, err := r.list("question_decomposition")
 	if err != nil {

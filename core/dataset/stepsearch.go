@@ -3,23 +3,8 @@ package dataset
 // parseStepSearch reads the questions that StepSearch made of MuSiQue: search keywords for every sub-question, and the
 // paragraphs that answer them.
 func parseStepSearch(r record, _ Spec) (d draft, err error) {
-	if d.id, err = r.text("id"); err != nil {
+	if err := r.takeMusique("final_answer", &d); err != nil {
 		return d, err
-	}
-	if d.question, err = r.text("question"); err != nil {
-		return d, err
-	}
-	answer, err := r.text("final_answer")
-	if err != nil {
-		return d, err
-	}
-	d.answers = []string{answer}
-	if r.has("answer_aliases") {
-		aliases, err := r.texts("answer_aliases", r.fields["answer_aliases"])
-		if err != nil {
-			return d, err
-		}
-		d.answers = append(d.answers, aliases...)
 	}
 	if !r.has("sub_searchs") {
 		return d, r.missing("sub_searchs")

@@ -25,7 +25,7 @@ func TestVectorAdvantages(t *testing.T) {
 		}](t, c.Input)
 		var got []float64
 		for group := range slices.Chunk(in.Rewards, in.Size) {
-			got = append(got, Advantages(group, true, 1e-4)...)
+			got = append(got, grpo.Standardise(group, true, 1e-4)...)
 		}
 		want := make([]float64, len(in.Rewards)) // a group of one: upstream is not a number, ours 0
 		if in.Size > 1 {
@@ -46,7 +46,7 @@ func TestAdvantageProperties(t *testing.T) {
 		for i := range rewards {
 			rewards[i] = rng.NormFloat64() * 2
 		}
-		a := Advantages(rewards, true, 1e-4)
+		a := grpo.Standardise(rewards, true, 1e-4)
 		order := rng.Perm(len(rewards))
 		moved, scaled := make([]float64, len(rewards)), make([]float64, len(rewards))
 		sum := 0.
@@ -57,13 +57,13 @@ func TestAdvantageProperties(t *testing.T) {
 		if math.Abs(sum) > 1e-9 {
 			t.Fatalf("advantages of %v sum to %v", rewards, sum)
 		}
-		for i, v := range Advantages(moved, true, 1e-4) {
+		for i, v := range grpo.Standardise(moved, true, 1e-4) {
 			if math.Abs(v-a[order[i]]) > 1e-9 {
 				t.Fatalf("order matters: %v", rewards)
 			}
 		}
-		for i, v := range Advantages(scaled, true, 0) {
-			if math.Abs(v-Advantages(rewards, true, 0)[i]) > 1e-9 {
+		for i, v := range grpo.Standardise(scaled, true, 0) {
+			if math.Abs(v-grpo.Standardise(rewards, true, 0)[i]) > 1e-9 {
 				t.Fatalf("scale matters: %v", rewards)
 			}
 		}

@@ -1,8 +1,6 @@
 package frugalrag
 
 import (
-	"math"
-
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/objective"
@@ -13,31 +11,6 @@ const (
 	objectiveName = "frugalrag"
 	weightField   = "weight"
 )
-
-// Advantages compares the rewards of one group: reward minus mean, divided with normalize by the standard deviation
-// (n-1 in the denominator) plus epsilon. Equal rewards give exactly 0, and so does a group of one.
-func Advantages(rewards []float64, normalize bool, epsilon float64) []float64 {
-	out := make([]float64, len(rewards))
-	if len(rewards) < 2 || grpo.Equal(rewards) {
-		return out
-	}
-	mean := 0.
-	for _, r := range rewards {
-		mean += r / float64(len(rewards))
-	}
-	squares := 0.
-	for i, r := range rewards {
-		out[i] = r - mean
-		squares += out[i] * out[i]
-	}
-	if normalize {
-		deviation := math.Sqrt(squares / float64(len(rewards)-1))
-		for i := range out {
-			out[i] /= deviation + epsilon
-		}
-	}
-	return out
-}
 
 // Objective is the loss of a configuration: the sum over hops of the mean, over the tokens that the policy wrote in that
 // hop in all episodes of the mini-batch, of the clipped surrogate plus the divergence from the reference. A sample is a
@@ -65,7 +38,7 @@ func (c Config) hops(groups []grpo.Group) []hop {
 		if !g.Teaches() {
 			continue
 		}
-		for i, a := range Advantages(g.Rewards, c.NormalizeStd, c.AdvantageEpsilon) {
+		for i, a := range grpo.Standardise(g.Rewards, c.NormalizeStd, c.AdvantageEpsilon) {
 			for k, seq := range g.Episodes[i].Sequences {
 				if n := written(seq); n > 0 {
 					out = append(out, hop{sdk.Sample{

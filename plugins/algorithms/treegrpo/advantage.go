@@ -7,14 +7,8 @@ import (
 // Leaf places a leaf in its groups: the question and the tree that it grew in.
 type Leaf struct{ Question, Tree int }
 
-// standardise is the z-score of values: value minus mean, divided by the standard deviation (n-1 in the denominator)
-// plus [grpo.Epsilon]. A group of one is 0, and so are equal values, exactly.
-func standardise(values []float64) []float64 {
-	if len(values) == 1 {
-		return []float64{0}
-	}
-	return grpo.Advantages(values, true)
-}
+// standardise is the z-score of values.
+func standardise(values []float64) []float64 { return grpo.Standardise(values, true, grpo.Epsilon) }
 
 // within applies f to each group of values and puts the results in the places of the values.
 func within(values []float64, group func(i int) int, f func([]float64) []float64) []float64 {

@@ -9,15 +9,20 @@ const Epsilon = 1e-6
 // (n-1 in the denominator) plus [Epsilon] (GRPO, Shao et al. 2024, section 4.1.2). Equal rewards give exactly 0. A group
 // of one has mean 0 and standard deviation 1, as the released implementations have it: its advantage is its reward.
 func Advantages(rewards []float64, normalize bool) []float64 {
-	out := make([]float64, len(rewards))
 	if len(rewards) == 1 {
-		out[0] = rewards[0]
 		if normalize {
-			out[0] /= 1 + Epsilon
+			return []float64{rewards[0] / (1 + Epsilon)}
 		}
-		return out
+		return []float64{rewards[0]}
 	}
-	if Equal(rewards) {
+	return Standardise(rewards, normalize, Epsilon)
+}
+
+// Standardise takes the mean off each reward of a group, and with normalize divides by the standard deviation (n-1 in the
+// denominator) plus epsilon. Equal rewards give exactly 0, and so does a group of one.
+func Standardise(rewards []float64, normalize bool, epsilon float64) []float64 {
+	out := make([]float64, len(rewards))
+	if len(rewards) < 2 || Equal(rewards) {
 		return out
 	}
 	mean := 0.
@@ -33,7 +38,7 @@ func Advantages(rewards []float64, normalize bool) []float64 {
 	if normalize {
 		deviation := math.Sqrt(squares / float64(len(rewards)-1))
 		for i := range out {
-			out[i] /= deviation + Epsilon
+			out[i] /= deviation + epsilon
 		}
 	}
 	return out
