@@ -3,7 +3,6 @@ package generate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 	"unicode"
@@ -219,13 +218,4 @@ func (g *Graph) usable(chain []int) bool {
 		}
 	}
 	return true
-}
-
-// describe names a chain in messages.
-func (g *Graph) describe(chain []int) string {
-	var names []string
-	for _, i := range chain {
-		names = append(names, fmt.Sprintf("%q", g.corpus.Title(i)))
-	}
-	return strings.Join(names, " → ")
 }

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -191,4 +192,13 @@ func FuzzMentions(f *testing.F) {
 			}
 		}
 	})
+}
+
+// describe names a chain in messages.
+func (g *Graph) describe(chain []int) string {
+	var names []string
+	for _, i := range chain {
+		names = append(names, fmt.Sprintf("%q", g.corpus.Title(i)))
+	}
+	return strings.Join(names, " → ")
 }

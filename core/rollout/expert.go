@@ -124,20 +124,6 @@ func cutObservation(text string, marks TagPair, call string) (observation, rest 
 	return text[:end], text[end:], nil
 }
 
-// observations finds the observations in a text, tags included: from an opening tag to the nearest closing one, one
-// after the other.
-func (t *Tags) observations(text string) []found {
-	var blocks []found
-	for at := 0; ; {
-		f, more := firstPair(text[at:], t.Observation)
-		if !more {
-			return blocks
-		}
-		blocks = append(blocks, found{f.content, at + f.start, at + f.end})
-		at += f.end
-	}
-}
-
 // trustTags splits text so that only the protocol's own tags are trusted.
 func trustTags(text string, tags []string) []Piece {
 	var pieces []Piece

@@ -322,3 +322,17 @@ func TestVectorDavidObservationMask(t *testing.T) {
 		}
 	}
 }
+
+// observations finds the observations in a text, tags included: from an opening tag to the nearest closing one, one
+// after the other.
+func (t *Tags) observations(text string) []found {
+	var blocks []found
+	for at := 0; ; {
+		f, more := firstPair(text[at:], t.Observation)
+		if !more {
+			return blocks
+		}
+		blocks = append(blocks, found{f.content, at + f.start, at + f.end})
+		at += f.end
+	}
+}

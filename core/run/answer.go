@@ -35,7 +35,7 @@ func (r *runner) answerWith(ctx context.Context, e *experiment.Evaluation, jobs 
 		}
 		ep.AnsweredBy = &rollout.AnsweredBy{Policy: name, Agent: e.AnswerWith.Agent.Name, PolicyAnswer: ep.Answer, Left: len(evidence) - fits}
 		for _, h := range evidence[:fits] {
-			ep.AnsweredBy.Evidence = append(ep.AnsweredBy.Evidence, unitOf(h))
+			ep.AnsweredBy.Evidence = append(ep.AnsweredBy.Evidence, h.Unit())
 		}
 		asked[i] = rollout.Job{
 			ID: ep.ID + ".answer", Question: jobs[i].Question, Agent: by, Evidence: evidence[:fits], NoTools: true,
@@ -65,7 +65,7 @@ func (r *runner) answerWith(ctx context.Context, e *experiment.Evaluation, jobs 
 func distinct(hits []episode.Hit) []episode.Hit {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(hits), func(h episode.Hit) bool {
-		unit := unitOf(h)
+		unit := h.Unit()
 		if unit == "" {
 			unit = h.Title + "\x00" + h.Text
 		}
@@ -75,14 +75,4 @@ func distinct(hits []episode.Hit) []episode.Hit {
 		seen[unit] = true
 		return false
 	})
-}
-
-// unitOf is the finest id of a hit.
-func unitOf(h episode.Hit) string {
-	for _, id := range []string{h.SentenceID, h.ParagraphID} {
-		if id != "" {
-			return id
-		}
-	}
-	return h.DocumentID
 }

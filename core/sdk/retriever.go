@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -50,6 +51,9 @@ type Seen struct {
 	ParagraphID string
 	SentenceID  string
 }
+
+// Unit is the id of the finest unit that the hit named, as [episode.Hit.Unit].
+func (s Seen) Unit() string { return cmp.Or(s.SentenceID, s.ParagraphID, s.DocumentID) }
 
 // CallResponse holds a result per call.
 type CallResponse struct{ Results []CallResult }

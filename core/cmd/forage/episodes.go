@@ -187,13 +187,7 @@ func writeTurn(w io.Writer, number int, t episode.Turn) {
 		fmt.Fprintf(w, "    no action: %s\n", t.Action)
 	}
 	for i, h := range t.Hits {
-		id := h.DocumentID
-		for _, finer := range []string{h.ParagraphID, h.SentenceID} {
-			if finer != "" {
-				id = finer
-			}
-		}
-		fmt.Fprintf(w, "    hit %d  %.4f  %s  %s\n", i+1, h.Score, id, h.Title)
+		fmt.Fprintf(w, "    hit %d  %.4f  %s  %s\n", i+1, h.Score, h.Unit(), h.Title)
 	}
 	if t.Error != "" {
 		fmt.Fprintf(w, "    tool error: %s\n", t.Error)

@@ -4,7 +4,10 @@
 // an episode stay in the core; a plugin refers to an episode by its id.
 package episode
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Question is one question of a dataset.
 type Question struct {
@@ -153,6 +156,10 @@ type Hit struct {
 	Text        string  `json:"text"`
 	Score       float64 `json:"score"`
 }
+
+// Unit is the id of the finest unit that the hit names: sentence, paragraph or document. It is what an index of that unit
+// knows it by.
+func (h Hit) Unit() string { return cmp.Or(h.SentenceID, h.ParagraphID, h.DocumentID) }
 
 // Branch is a point of an episode that another one grows from: just after turn AfterTurn (0-based), or after the
 // prompt when AfterTurn is -1.

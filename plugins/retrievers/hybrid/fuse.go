@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/forage-rl/forage/core/sdk/episode"
-	"github.com/forage-rl/forage/plugins/retrievers/internal/lookup"
 )
 
 // Fuse merges ranked lists by reciprocal rank (Cormack et al. 2009): a hit is worth the sum of weight/(k0 + rank) over
@@ -20,7 +19,7 @@ func Fuse(lists [][]episode.Hit, weights []float64, k0 float64, k int) []episode
 		}
 		inList := map[string]bool{}
 		for rank, h := range list {
-			id := lookup.Unit(h.SentenceID, h.ParagraphID, h.DocumentID)
+			id := h.Unit()
 			if inList[id] {
 				continue
 			}

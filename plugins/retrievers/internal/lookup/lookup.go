@@ -126,22 +126,10 @@ func readQuery(arguments map[string]any) (query, problem string) {
 	return query, ""
 }
 
-// Unit is the id of the finest unit that a hit names: sentence, paragraph or document. It is what an index of that unit
-// knows it by.
-func Unit(sentence, paragraph, document string) string {
-	switch {
-	case sentence != "":
-		return sentence
-	case paragraph != "":
-		return paragraph
-	}
-	return document
-}
-
 func seen(earlier []sdk.Seen) []string {
 	ids := map[string]bool{}
 	for _, s := range earlier {
-		ids[Unit(s.SentenceID, s.ParagraphID, s.DocumentID)] = true
+		ids[s.Unit()] = true
 	}
 	return slices.Sorted(maps.Keys(ids))
 }
