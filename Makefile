@@ -46,7 +46,8 @@ lint: ## check formatting and vet
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed; only gofmt and go vet ran"; fi
 
 bench: build ## measure speed against named peers (PyTorch, hnswlib where they are installed), as ratios in one run
-	$(GO) test ./core/policy ./core/plan ./core/host ./core/study -run '^$$' -bench . -benchtime 3x
+	GOMAXPROCS=1 $(GO) test ./core/policy -run '^$$' -bench . -benchtime 4x
+	$(GO) test ./core/plan ./core/host ./core/study -run '^$$' -bench . -benchtime 3x
 	core/retrieval/bench.sh
 
 proto: ## generate the wire code again

@@ -68,17 +68,32 @@ class Model:
         return F.linear(F.rms_norm(x, x.shape[-1:], self.norm, 1e-6), self.embedding)
 
 
-@torch.no_grad()
-def decode(model, rows, prompt, total):
-    caches = [tuple(torch.zeros(rows, model.heads, total, model.width) for _ in range(2)) for _ in model.layers]
-    x = model.forward(torch.randint(model.vocab, (rows, prompt)), 0, caches)
-    for at in range(prompt, total):
-        p = torch.softmax(model.logits(x[:, -1]), -1)
-        token = torch.multinomial(p, 1)
-        p.gather(1, token).log()
-        if at + 1 < total:
-            x = model.forward(token, at, caches)
-    return rows * (total - prompt)
+class Decoder:
+    """Samples after a prompt: prefill and steps can be measured apart."""
+
+    def __init__(self, model, rows, prompt, total):
+        self.model, self.rows, self.prompt, self.total = model, rows, prompt, total
+
+    @torch.no_grad()
+    def prefill(self):
+        m = self.model
+        self.caches = [tuple(torch.zeros(self.rows, m.heads, self.total, m.width) for _ in range(2)) for _ in m.layers]
+        self.x = m.forward(torch.randint(m.vocab, (self.rows, self.prompt)), 0, self.caches)
+
+    @torch.no_grad()
+    def steps(self):
+        x = self.x
+        for at in range(self.prompt, self.total):
+            p = torch.softmax(self.model.logits(x[:, -1]), -1)
+            token = torch.multinomial(p, 1)
+            p.gather(1, token).log()
+            if at + 1 < self.total:
+                x = self.model.forward(token, at, self.caches)
+        return self.rows * (self.total - self.prompt)
+
+    def whole(self):
+        self.prefill()
+        return self.steps()
 
 
 def trainer(model, rows, length):
@@ -98,16 +113,22 @@ def trainer(model, rows, length):
     return step
 
 
-def measure(name, f, rounds=4):
+def measure(name, f, prepare=lambda: None, rounds=4):
+    prepare()
     f()
-    cpu, wall, tokens = cpu_seconds(), time.time(), 0
+    cpu = wall = tokens = 0
     for _ in range(rounds):
+        prepare()
+        cpu_start, start = cpu_seconds(), time.time()
         tokens += f()
-    print(json.dumps({"name": name, "tok_cpu_s": tokens / (cpu_seconds() - cpu), "tok_s": tokens / (time.time() - wall)}), flush=True)
+        cpu, wall = cpu + cpu_seconds() - cpu_start, wall + time.time() - start
+    print(json.dumps({"name": name, "tok_cpu_s": tokens / cpu, "tok_s": tokens / wall}), flush=True)
 
 
 torch.set_num_threads(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
 for name, (rows, prompt, total), (batch, length) in [("MiniHop", (80, 42, 168), (48, 136)), ("Small", (64, 64, 256), (32, 256))]:
     model = Model(**SHAPES[name])
-    measure("Decode" + name, lambda: decode(model, rows, prompt, total))
+    decoder = Decoder(model, rows, prompt, total)
+    measure(f"Decode{name}/steps", decoder.steps, decoder.prefill)
+    measure(f"Decode{name}/whole", decoder.whole)
     measure("Train" + name, trainer(model, batch, length))
