@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -87,27 +86,4 @@ func (st *step) warming() bool {
 func (st *step) skips(u sdk.Update) bool {
 	o, ok := st.stage.objective(u.Objective)
 	return ok && o.Trains == objective.TrainsPolicy && st.warming()
-}
-
-// Values implements [sdk.Host].
-func (st *step) Values(ctx context.Context, ids []string) ([]sdk.SequenceValues, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	critic := st.stage.run.critic
-	if critic == nil {
-		return nil, fmt.Errorf("the stage's plan asks for no critic: %w", sdk.ErrInvalidRequest)
-	}
-	var values []sdk.SequenceValues
-	sequences, err := st.sequences(ids, &values)
-	if err != nil {
-		return nil, err
-	}
-	read, err := critic.Values(ctx, sequences)
-	if err != nil {
-		return nil, err
-	}
-	for i := range values {
-		values[i].Values = read[i]
-	}
-	return values, nil
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -144,4 +147,48 @@ func leafVars(leaf episode.Leaf) map[string]any {
 		turns = []float64{}
 	}
 	return map[string]any{"value": leaf.Value, "components": components, "turns": turns}
+}
+
+// warnOfSilence tells of reward sources that were 0 for all episodes of the stage, as those are that read what the
+// questions do not have.
+func (s *stage) warnOfSilence() {
+	if s.produces() || s.config.Reward == nil {
+		return
+	}
+	r := s.run
+	for _, source := range s.config.Reward.Sources {
+		for _, read := range sorted(r.state.Scored) {
+			if name, _, _ := strings.Cut(read, "."); name == source.Name && !r.state.Scored[read] {
+				r.state.Warnings = append(r.state.Warnings, fmt.Sprintf("stage %q: the reward %s was 0 for every episode; see whether these questions and episodes have what it reads: forage plugin describe reward/%s",
+					s.config.Name, read, source.Plugin.Label))
+			}
+		}
+	}
+}
+
+// noteScores remembers which reward sources, and which of their components that the total reads, have given anything.
+// The value of a source is not missed where the total reads its components.
+func (s *stage) noteScores(episodes []*rollout.Episode) {
+	if s.config.Reward == nil {
+		return
+	}
+	total := s.config.Reward.Total.Text()
+	note := func(read string, gave bool) {
+		if s.run.state.Scored == nil {
+			s.run.state.Scored = map[string]bool{}
+		}
+		s.run.state.Scored[read] = s.run.state.Scored[read] || gave
+	}
+	for _, ep := range episodes {
+		for name, leaf := range ep.Rewards.Leaves {
+			if !strings.Contains(total, name+".components") {
+				note(name, leaf.Value != 0 || slices.ContainsFunc(leaf.Turns, func(v float64) bool { return v != 0 }))
+			}
+			for component, v := range leaf.Components {
+				if read := name + ".components[" + strconv.Quote(component) + "]"; strings.Contains(total, read) {
+					note(read, v != 0)
+				}
+			}
+		}
+	}
 }

@@ -3,16 +3,12 @@ package run
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/forage-rl/forage/core/internal/rng"
-	"github.com/forage-rl/forage/core/policy"
-	"github.com/forage-rl/forage/core/policy/checkpoint"
-	"github.com/forage-rl/forage/core/retrieval/corpus"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -87,248 +83,6 @@ func (st *step) draw(n int) ([]drawn, error) {
 	return fresh, nil
 }
 
-// expert parses the expert episode of a question, if the stage has one.
-func (s *stage) expert(q drawn) (*rollout.Episode, bool, error) {
-	if s.experts == nil {
-		return nil, false, nil
-	}
-	index := q.index
-	if s.experts != s.cursor.data {
-		var ok bool
-		if index, ok = s.experts.Find(q.ID); !ok {
-			return nil, false, nil
-		}
-	}
-	expert, ok, err := s.experts.Expert(index)
-	if err != nil || !ok {
-		return nil, false, err
-	}
-	ep, err := s.model.engine(s.run.tools).Expert("x-"+q.ID, q.Question, s.self.agent, expert.Text)
-	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", expert.Place, err)
-	}
-	if n, most := len(ep.Tokens[0]), s.model.positions(); n > most {
-		return nil, false, fmt.Errorf("%s: the expert of question %s has %d tokens with its prompt, the model was made for %d: remove it", expert.Place, q.ID, n, most)
-	}
-	return ep, true, nil
-}
-
-// Rollout implements [sdk.Host].
-func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	began := time.Now()
-	read, wrote := st.stage.run.models.computed()
-	defer func() {
-		st.sampling += time.Since(began)
-		r, w := st.stage.run.models.computed()
-		st.read, st.wrote = st.read+r-read, st.wrote+w-wrote
-	}()
-
-	responses := make([]sdk.RolloutResponse, len(requests))
-	var jobs []job
-	var owner []int // request of each job
-	for i, r := range requests {
-		if done, ok := st.answered[r.RequestID]; ok {
-			responses[i] = done
-			continue
-		}
-		asked, err := st.jobs(ctx, r)
-		if err != nil {
-			return nil, fmt.Errorf("rollout request %q: %w", r.RequestID, err)
-		}
-		for range asked {
-			owner = append(owner, i)
-		}
-		jobs = append(jobs, asked...)
-		responses[i].RequestID = r.RequestID
-	}
-	episodes, err := st.play(ctx, jobs)
-	if err != nil {
-		return nil, err
-	}
-	scoring := time.Now()
-	questions := map[string]episode.Question{}
-	for id, q := range st.questions {
-		questions[id] = q.Question
-	}
-	if err := st.stage.scorer.score(ctx, episodes, questions, false); err != nil {
-		return nil, err
-	}
-	st.scoring += time.Since(scoring)
-	for i, ep := range episodes {
-		st.episodes[ep.ID] = ep
-		st.order = append(st.order, ep.ID)
-		st.made[ep.ID] = jobs[i].made
-		responses[owner[i]].Episodes = append(responses[owner[i]].Episodes, lean(ep.Episode))
-	}
-	for _, r := range responses {
-		st.answered[r.RequestID] = r
-	}
-	return responses, nil
-}
-
-// lean is an episode without its texts, which are most of its bytes and of no use to an algorithm: it decides by
-// spans, hits and rewards.
-func lean(ep episode.Episode) episode.Episode {
-	ep.Sequences = slices.Clone(ep.Sequences)
-	for i := range ep.Sequences {
-		seq := &ep.Sequences[i]
-		seq.Prompt = ""
-		seq.Segments = slices.Clone(seq.Segments)
-		for j := range seq.Segments {
-			seq.Segments[j].Text = ""
-		}
-	}
-	ep.Turns = slices.Clone(ep.Turns)
-	for i := range ep.Turns {
-		turn := &ep.Turns[i]
-		turn.Text, turn.Thought, turn.Observation = "", "", ""
-	}
-	return ep
-}
-
-// job is an episode to sample, with what it will have come from.
-type job struct {
-	rollout.Job
-	made
-}
-
-// play runs jobs, those of one policy together.
-func (st *step) play(ctx context.Context, jobs []job) ([]*rollout.Episode, error) {
-	episodes := make([]*rollout.Episode, len(jobs))
-	done := map[*model]bool{}
-	for _, first := range jobs {
-		if done[first.model] {
-			continue
-		}
-		done[first.model] = true
-		var own []rollout.Job
-		var at []int
-		for i, j := range jobs {
-			if j.model == first.model {
-				own, at = append(own, j.Job), append(at, i)
-			}
-		}
-		sampled, err := st.stage.run.roll(ctx, first.model, st.stage.run.tools, own)
-		if err != nil {
-			return nil, err
-		}
-		for i, ep := range sampled {
-			episodes[at[i]] = ep
-		}
-	}
-	return episodes, nil
-}
-
-// jobs lays one request out as jobs.
-func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf(format+": %w", append(args, sdk.ErrInvalidRequest)...)
-	}
-	if r.N <= 0 {
-		return nil, invalid("asks for %d episodes", r.N)
-	}
-	if r.RequestID == "" {
-		return nil, invalid("has no request id")
-	}
-	policy := r.Policy
-	if policy == "" {
-		policy = st.stage.role()
-	}
-	m, err := st.stage.run.models.get(ctx, policy)
-	if err != nil {
-		return nil, err
-	}
-	by, err := st.stage.ask(r.Agent, r.Tools)
-	if err != nil {
-		return nil, err
-	}
-	next := job{
-		rollout.Job{Agent: by.agent, Sampling: sampling(st.stage.config.Sampling), MaxNewTurns: r.MaxNewTurns, NoTools: r.Tools != nil && len(r.Tools) == 0, Keep: r.Keep},
-		made{m, policy, r.Agent, by.key},
-	}
-	if r.Sampling != nil {
-		next.Sampling = *r.Sampling
-	}
-	question, parent, after := r.QuestionID, uint64(0), uint64(0)
-	if r.From != nil {
-		from, ok := st.episodes[r.From.EpisodeID]
-		if !ok {
-			return nil, fmt.Errorf("episode %q: %w", r.From.EpisodeID, sdk.ErrUnknownEpisode)
-		}
-		if question != "" && question != from.QuestionID {
-			return nil, invalid("continues episode %q of question %q for question %q", from.ID, from.QuestionID, question)
-		}
-		before := st.made[from.ID]
-		if before.model != nil && before.model.tokens != m.tokens {
-			return nil, invalid("continues episode %q of policy %q with policy %q, whose tokenizer is another", from.ID, before.policy, policy)
-		}
-		if before.key != by.key && r.From.AfterTurn >= 0 {
-			next.key = ""
-		}
-		question, next.From, next.AfterTurn = from.QuestionID, from, r.From.AfterTurn
-		parent, after = hash(from.ID), uint64(r.From.AfterTurn+1)
-	}
-	q, ok := st.questions[question]
-	if !ok {
-		return nil, invalid("names question %q, which is not one of the step's", question)
-	}
-	next.Question = q.Question
-	var jobs []job
-	for range r.N {
-		draw := st.draws[question]
-		st.draws[question]++
-		next.ID = fmt.Sprintf("%s.%d.%s.%d", st.stage.config.Name, st.number, question, draw)
-		next.Key = st.key.WithString(question).With(parent, after, draw)
-		jobs = append(jobs, next)
-	}
-	return jobs, nil
-}
-
-func hash(s string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(s))
-	return h.Sum64()
-}
-
-// Episodes run side by side, in groups of at most mostRows and of what the cache of keys and values has room for.
-const (
-	mostRows   = 128
-	cacheBytes = 4 << 30
-)
-
-// rowsFor is how many sequences of a policy fit into a cache of so many bytes at once.
-func rowsFor(c checkpoint.Config, context, bytes int) int {
-	perToken := 2 * c.Layers * c.KVHeads * c.HeadDim * 4 // keys and values in float32
-	return max(1, min(mostRows, bytes/(perToken*context)))
-}
-
-// roll runs jobs, in groups of equal sampling parameters.
-func (r *runner) roll(ctx context.Context, m *model, tools dispatcher, jobs []rollout.Job) ([]*rollout.Episode, error) {
-	engine := m.engine(tools)
-	episodes := make([]*rollout.Episode, 0, len(jobs))
-	for len(jobs) > 0 {
-		n := 1
-		for n < len(jobs) && n < m.rows && jobs[n].Sampling == jobs[0].Sampling {
-			n++
-		}
-		group, err := engine.Run(ctx, jobs[:n])
-		if err != nil {
-			return nil, err
-		}
-		for _, ep := range group {
-			ep.TextOnly = m.Policy == nil
-			if err := rollout.Check(ep, engine.Tokenizer); err != nil {
-				return nil, fmt.Errorf("an episode contradicts itself (this is a fault of forage): %w", err)
-			}
-		}
-		episodes = append(episodes, group...)
-		jobs = jobs[n:]
-	}
-	return episodes, nil
-}
-
 // Questions implements [sdk.Host].
 func (st *step) Questions(_ context.Context, n int) ([]episode.Question, error) {
 	st.mu.Lock()
@@ -347,124 +101,6 @@ func (st *step) Questions(_ context.Context, n int) ([]episode.Question, error) 
 	return list, nil
 }
 
-// LogProbs implements [sdk.Host].
-func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if req.Policy == "" {
-		req.Policy = st.stage.role()
-	}
-	m, err := st.stage.run.models.get(ctx, req.Policy)
-	if err != nil {
-		return nil, err
-	}
-	if m.Policy == nil {
-		return nil, fmt.Errorf("policy %q is behind an endpoint, which tells no log-probabilities: %w", req.Policy, sdk.ErrNotSupported)
-	}
-	if req.Reference && m != st.stage.model {
-		return nil, fmt.Errorf("policy %q has no reference, only the one that the stage trains has: %w", req.Policy, sdk.ErrInvalidRequest)
-	}
-	if req.Reference && !st.stage.reference {
-		return nil, fmt.Errorf("the stage's plan asks for no reference policy: %w", sdk.ErrInvalidRequest)
-	}
-	if req.Temperature == 0 {
-		req.Temperature = st.stage.config.Sampling.Temperature
-	}
-	for _, id := range req.EpisodeIDs {
-		if by := st.made[id]; by.model != nil && by.model.tokens != m.tokens {
-			return nil, fmt.Errorf("episode %q is of policy %q, whose tokenizer is not that of %q: %w", id, by.policy, req.Policy, sdk.ErrInvalidRequest)
-		}
-	}
-	var values []sdk.SequenceValues
-	sequences, err := st.sequences(req.EpisodeIDs, &values)
-	if err != nil {
-		return nil, err
-	}
-	logps, _, err := m.LogProbs(ctx, sequences, req.Temperature, req.Reference, false)
-	if err != nil {
-		return nil, err
-	}
-	for i := range values {
-		values[i].Values = logps[i]
-	}
-	return values, nil
-}
-
-// sequences lays the sequences of episodes out, and beside them which they are.
-func (st *step) sequences(ids []string, values *[]sdk.SequenceValues) ([]policy.Sequence, error) {
-	var list []policy.Sequence
-	for _, id := range ids {
-		ep, ok := st.episodes[id]
-		if !ok {
-			return nil, fmt.Errorf("episode %q: %w", id, sdk.ErrUnknownEpisode)
-		}
-		for i, seq := range ep.Sequences {
-			list = append(list, policy.Sequence{Tokens: ep.Tokens[i], PromptLength: seq.PromptLength})
-			*values = append(*values, sdk.SequenceValues{EpisodeID: id, Sequence: i})
-		}
-	}
-	return list, nil
-}
-
-// Rerender implements [sdk.Host]: an episode of one sequence for each request.
-func (st *step) Rerender(_ context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	out := make([]episode.Episode, len(requests))
-	for i, r := range requests {
-		ep, ok := st.episodes[r.EpisodeID]
-		if !ok {
-			return nil, fmt.Errorf("episode %q: %w", r.EpisodeID, sdk.ErrUnknownEpisode)
-		}
-		if r.Turn < 0 || r.Turn >= len(ep.Turns) {
-			return nil, fmt.Errorf("episode %q has %d turns, not one of number %d: %w", r.EpisodeID, len(ep.Turns), r.Turn, sdk.ErrInvalidRequest)
-		}
-		by, err := st.stage.ask(r.Agent, nil)
-		if err != nil {
-			return nil, err
-		}
-		made, err := st.rerender(ep, st.questions[ep.QuestionID].Question, []int{r.Turn}, by)
-		if err != nil {
-			return nil, err
-		}
-		made.ID = fmt.Sprintf("r-%s.%d", ep.ID, r.Turn)
-		if r.Agent != "" {
-			made.ID += "." + r.Agent
-		}
-		st.episodes[made.ID] = made
-		own := st.stage.own()
-		own.agent, own.key = r.Agent, by.key
-		st.made[made.ID] = own
-		out[i] = lean(made.Episode)
-	}
-	return out, nil
-}
-
-// rerender lays turns of an episode out under an agent's prompt, for the policy that the stage trains.
-func (st *step) rerender(ep *rollout.Episode, q episode.Question, turns []int, by asked) (*rollout.Episode, error) {
-	s := st.stage
-	if from := st.made[ep.ID].model; from != nil && from.tokens != s.model.tokens {
-		text := *ep // its tokens are of another tokenizer: only the texts are taken over
-		text.Tokens, text.LogProbs = nil, nil
-		ep = &text
-	}
-	made, err := s.model.engine(s.run.tools).Rerender(ep, q, turns, by.agent)
-	if err != nil {
-		return nil, err
-	}
-	return made, s.fits(made)
-}
-
-// fits refuses an episode that is longer than what the policy was made for.
-func (s *stage) fits(ep *rollout.Episode) error {
-	for _, tokens := range ep.Tokens {
-		if n, most := len(tokens), s.model.positions(); n > most {
-			return fmt.Errorf("episode %s of question %s has %d tokens with its prompt, the model was made for %d: remove it", ep.ID, ep.QuestionID, n, most)
-		}
-	}
-	return nil
-}
-
 // Metrics implements [sdk.Host].
 func (st *step) Metrics(_ context.Context, values map[string]float64) error {
 	st.mu.Lock()
@@ -472,167 +108,6 @@ func (st *step) Metrics(_ context.Context, values map[string]float64) error {
 	maps.Copy(st.metrics, values)
 	return nil
 }
-
-// tools serves the retrieval services, which are the same for all plugins of a run.
-type tools struct{ *resources }
-
-// Search implements [sdk.Host].
-func (t tools) Search(ctx context.Context, req sdk.SearchRequest) ([][]episode.Hit, error) {
-	index, ok := t.indexes[req.Index]
-	if !ok {
-		return nil, fmt.Errorf("index %q: %w", req.Index, sdk.ErrUnknownHandle)
-	}
-	if len(req.Queries) > 0 && len(req.Vectors) > 0 {
-		return nil, fmt.Errorf("a search takes queries or vectors, not both: %w", sdk.ErrInvalidRequest)
-	}
-	if len(req.Vectors) > 0 {
-		return index.SearchVectors(ctx, req.Vectors, req.K, req.Exclude)
-	}
-	return index.Search(ctx, req.Queries, req.K, req.Exclude)
-}
-
-// Documents implements [sdk.Host].
-func (t tools) Documents(_ context.Context, handle string, ids []string) ([]episode.Hit, error) {
-	c, ok := t.corpora[handle]
-	if !ok {
-		return nil, fmt.Errorf("corpus %q: %w", handle, sdk.ErrUnknownHandle)
-	}
-	hits := make([]episode.Hit, len(ids))
-	for i, id := range ids {
-		unit, ok := findUnit(c, id)
-		if !ok {
-			return nil, fmt.Errorf("corpus %q has no unit %q: %w", handle, id, sdk.ErrInvalidRequest)
-		}
-		hits[i] = episode.Hit{
-			DocumentID: unit.DocumentID, ParagraphID: unit.ParagraphID, SentenceID: unit.SentenceID, Title: unit.Title, Text: unit.Text,
-		}
-	}
-	return hits, nil
-}
-
-// findUnit finds the document, paragraph or sentence of an id.
-func findUnit(c *corpus.Corpus, id string) (corpus.Unit, bool) {
-	for _, level := range []corpus.Level{corpus.DocumentLevel, corpus.ParagraphLevel, corpus.SentenceLevel} {
-		units, err := c.Unit(level)
-		if err != nil {
-			continue // the levels above are those that there are
-		}
-		if start, end, ok := units.Resolve(id); ok && end == start+1 {
-			if unit := units.At(start); unit.ID == id {
-				return unit, true
-			}
-		}
-	}
-	return corpus.Unit{}, false
-}
-
-// Encode implements [sdk.Host].
-func (t tools) Encode(ctx context.Context, handle string, texts []string) ([][]float32, error) {
-	index, ok := t.indexes[handle]
-	if !ok {
-		return nil, fmt.Errorf("index %q: %w", handle, sdk.ErrUnknownHandle)
-	}
-	return index.Encode(ctx, texts)
-}
-
-// services is what plugins that sample nothing can ask for.
-type services struct{ tools }
-
-func onlyAlgorithms(what string) error {
-	return fmt.Errorf("%s is a service for algorithms: %w", what, sdk.ErrNotSupported)
-}
-
-func (services) Rollout(context.Context, []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
-	return nil, onlyAlgorithms("Rollout")
-}
-func (services) Rerender(context.Context, []sdk.RerenderRequest) ([]episode.Episode, error) {
-	return nil, onlyAlgorithms("Rerender")
-}
-func (services) LogProbs(context.Context, sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
-	return nil, onlyAlgorithms("LogProbs")
-}
-func (services) Values(context.Context, []string) ([]sdk.SequenceValues, error) {
-	return nil, onlyAlgorithms("Values")
-}
-func (services) Questions(context.Context, int) ([]episode.Question, error) {
-	return nil, onlyAlgorithms("Questions")
-}
-func (services) Metrics(context.Context, map[string]float64) error { return onlyAlgorithms("Metrics") }
-
-// algorithmHost is what the algorithm of a stage can ask for: the services of the step that is running.
-type algorithmHost struct {
-	tools
-	mu      sync.Mutex
-	current *step
-}
-
-func (h *algorithmHost) enter(st *step) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.current = st
-}
-
-func (h *algorithmHost) step() (*step, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.current == nil {
-		return nil, fmt.Errorf("this service exists only within a training step: %w", sdk.ErrInvalidRequest)
-	}
-	return h.current, nil
-}
-
-func (h *algorithmHost) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Rollout(ctx, requests)
-}
-
-func (h *algorithmHost) Rerender(ctx context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Rerender(ctx, requests)
-}
-
-func (h *algorithmHost) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.LogProbs(ctx, req)
-}
-
-func (h *algorithmHost) Values(ctx context.Context, ids []string) ([]sdk.SequenceValues, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Values(ctx, ids)
-}
-
-func (h *algorithmHost) Questions(ctx context.Context, n int) ([]episode.Question, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Questions(ctx, n)
-}
-
-func (h *algorithmHost) Metrics(ctx context.Context, values map[string]float64) error {
-	st, err := h.step()
-	if err != nil {
-		return err
-	}
-	return st.Metrics(ctx, values)
-}
-
-var (
-	_ sdk.Host = services{}
-	_ sdk.Host = (*algorithmHost)(nil)
-)
 
 // sampled lists the sampled episodes of the step in order.
 func (st *step) sampled() []*rollout.Episode {
@@ -644,3 +119,90 @@ func (st *step) sampled() []*rollout.Episode {
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// step carries one training step out and everything that is due after it.
+func (s *stage) step(ctx context.Context) error {
+	r := s.run
+	began := time.Now()
+	transport := r.transport()
+	st, req, err := s.newStep(r.state.Step)
+	if err != nil {
+		return err
+	}
+	s.host.enter(st)
+	resp, err := s.algorithm.Step(ctx, req)
+	s.host.enter(nil)
+	if err != nil {
+		return err
+	}
+	if s.produces() && len(resp.Updates) > 0 {
+		return fmt.Errorf("algorithm %q sends updates in a stage that produces artefacts, which trains nothing: %w", s.config.Algorithm.Label, sdk.ErrInvalidRequest)
+	}
+	if err := s.takeArtefacts(st, resp.Artefacts); err != nil {
+		return err
+	}
+	if err := st.checkUsed(resp.UsedRewards); err != nil {
+		return fmt.Errorf("algorithm %q reports %w", s.config.Algorithm.Label, err)
+	}
+	values := map[string]float64{}
+	training := time.Now()
+	for i, u := range resp.Updates {
+		if st.skips(u) {
+			continue
+		}
+		m, err := st.update(ctx, i, u)
+		if err != nil {
+			return fmt.Errorf("algorithm %q: %w", s.config.Algorithm.Label, err)
+		}
+		s.logUpdate(values, u, m)
+	}
+	values["time/training"] = time.Since(training).Seconds()
+	values["time/sampling"] = (st.sampling - st.scoring).Seconds()
+	values["sampling/read_tokens"] = float64(st.read)
+	values["sampling/written_tokens"] = float64(st.wrote)
+	values["time/scoring"] = st.scoring.Seconds()
+	maps.Copy(values, st.metrics)
+	maps.Copy(values, resp.Metrics)
+	if err := s.account(st, resp, values); err != nil {
+		return err
+	}
+	values["time/transport"] = (r.transport() - transport).Seconds()
+	values["time/step"] = time.Since(began).Seconds()
+
+	r.state.Step++
+	r.state.Global++
+	r.state.Cursor = s.cursor.position
+	r.state.Budgets.DecodedTokens = r.decoded.Load()
+	if err := r.sink.Log(r.state.Global, values); err != nil {
+		return err
+	}
+	if r.Progress != nil {
+		r.Progress(Progress{Phase: "training", Stage: s.config.Name, Step: r.state.Global, Of: r.steps(), Metrics: values})
+	}
+	return s.after(ctx, values)
+}
+
+// mostUnsaved is how much work a run without a cadence of its own may lose.
+const mostUnsaved = 10 * time.Minute
+
+// after does what is due after a step: guards, evaluations, a checkpoint.
+func (s *stage) after(ctx context.Context, values map[string]float64) error {
+	r := s.run
+	due, err := r.guards(s.config.Name, values)
+	if err != nil {
+		return err
+	}
+	if !s.produces() { // else the weights are those of the stage's start
+		if err := r.evaluateDue(ctx); err != nil {
+			return err
+		}
+	}
+	every := r.config.Checkpoint.Every
+	if every > 0 && r.state.Global%every == 0 || every == 0 && time.Since(r.saved) > mostUnsaved {
+		due = due || r.state.Step < s.config.Steps
+	}
+	if due || r.state.BestStep == r.state.Global && r.state.BestStep > 0 {
+		return s.checkpoint(ctx)
+	}
+	return nil
+}

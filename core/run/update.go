@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -236,4 +237,15 @@ func (st *step) miniBatches(number int, u sdk.Update, samples []int) ([][]int, e
 		batches = append(batches, batch)
 	}
 	return batches, nil
+}
+
+func optimizer(c *experiment.Stage) policy.OptimizerConfig {
+	return optimizerConfig(c.Optimizer, c.Schedule, c.Steps)
+}
+
+func optimizerConfig(o experiment.Optimizer, sch experiment.Schedule, steps int) policy.OptimizerConfig {
+	return policy.OptimizerConfig{
+		LearningRate: o.LearningRate, Beta1: o.Betas[0], Beta2: o.Betas[1], Epsilon: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm,
+		Schedule: policy.Schedule{Kind: sch.Kind, Warmup: sch.Warmup, Total: steps, Final: sch.Final, FirstAtZero: sch.FromZero, AfterWarmup: sch.AfterWarmup},
+	}
 }
