@@ -339,9 +339,6 @@ func (e *Engine) turn(ctx context.Context, active []*live) error {
 			if err := e.newTurn(l); err != nil {
 				return fmt.Errorf("rollout: episode %s of question %s: %w", l.ep.ID, l.ep.QuestionID, err)
 			}
-			// What the sampler holds belongs to the prompt of the turn before.
-			e.Sampler.Release(l.row)
-			l.row = e.Kept.row()
 		}
 		bound, ok := e.bound(l)
 		if !ok {

@@ -276,14 +276,15 @@ func TestFieldsOneTurnAtATime(t *testing.T) {
 	}
 }
 
-// TestFieldsRows: every hop is a row of its own for the sampler, and none stays behind.
+// TestFieldsRows: the hops of an episode are one row for the sampler, which holds what their prompts begin with, and none
+// stays behind.
 func TestFieldsRows(t *testing.T) {
 	s := &rows{script: script{turns: [][]string{{search("a"), finish()}, {search("a"), finish()}}}, live: map[int64]bool{}}
 	e := &Engine{Sampler: s, Tokenizer: runes{}, Tools: reply(echo)}
 	if _, err := run(e, reactAgent(5), "Q", "R"); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.seen) != 4 || len(s.live) != 0 {
+	if len(s.seen) != 2 || len(s.live) != 0 {
 		t.Errorf("rows %v, left %v", s.seen, s.live)
 	}
 }

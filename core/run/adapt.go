@@ -68,8 +68,28 @@ type sampler struct {
 	session *policy.Session
 	context int
 	decoded *atomic.Int64
-	held    map[int64]int // tokens whose keys and values the session holds
-	wrote   int64         // tokens sampled
+	held    map[int64]held
+	wrote   int64 // tokens sampled
+}
+
+// held is what the session holds the keys and values of for a row: those of tokens, or of the first forked tokens of
+// another row, with which the row begins.
+type held struct {
+	tokens []int32
+	forked int
+}
+
+// of says how many of the tokens that the row now has are held. A turn whose prompt is rendered anew begins as the one
+// before, and goes on otherwise.
+func (h held) of(tokens []int32) int {
+	if h.tokens == nil {
+		return h.forked
+	}
+	n := 0
+	for n < min(len(h.tokens), len(tokens)) && h.tokens[n] == tokens[n] {
+		n++
+	}
+	return n
 }
 
 func newSampler(p *policy.Policy, rows, context int, decoded *atomic.Int64) (*sampler, error) {
@@ -77,7 +97,7 @@ func newSampler(p *policy.Policy, rows, context int, decoded *atomic.Int64) (*sa
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{session: session, context: context, decoded: decoded, held: map[int64]int{}}, nil
+	return &sampler{session: session, context: context, decoded: decoded, held: map[int64]held{}}, nil
 }
 
 func (s *sampler) Generate(ctx context.Context, rows []rollout.Row, params sdk.Sampling) ([]rollout.Generated, error) {
@@ -98,9 +118,8 @@ func (s *sampler) Generate(ctx context.Context, rows []rollout.Row, params sdk.S
 			Length: out.Reason == policy.StopLength || out.Reason == policy.StopContext,
 		}
 		s.wrote += int64(len(out.Tokens))
-		total := len(rows[i].Tokens) + len(out.Tokens)
-		s.decoded.Add(int64(total - s.held[rows[i].ID]))
-		s.held[rows[i].ID] = total
+		s.decoded.Add(int64(len(rows[i].Tokens) + len(out.Tokens) - s.held[rows[i].ID].of(rows[i].Tokens)))
+		s.held[rows[i].ID] = held{tokens: slices.Concat(rows[i].Tokens, out.Tokens)}
 	}
 	return generated, nil
 }
@@ -119,7 +138,9 @@ func (s *sampler) Park(id int64, length int) error {
 	return s.session.Park(id, length)
 }
 
-func (s *sampler) Fork(from, to int64, length int) { s.held[to] = s.session.Fork(from, to, length) }
+func (s *sampler) Fork(from, to int64, length int) {
+	s.held[to] = held{forked: s.session.Fork(from, to, length)}
+}
 
 func (s *sampler) Forget() error { return s.session.Forget() }
 
