@@ -1,4 +1,4 @@
-# Questions of one hop, for the studies that use them.
+# Questions of one hop, for the studies that train or test on them, and the tests as in world.hcl.
 
 dataset "nq_train" {
   path = "${var.data}/nq/train.jsonl"
@@ -14,4 +14,26 @@ dataset "triviaqa" {
 
 dataset "popqa" {
   path = "${var.data}/popqa/test.jsonl"
+}
+
+locals {
+  one_hop = ["nq", "triviaqa", "popqa"]
+}
+
+set "one_hop" {
+  evaluate "nq" {
+    dataset  = dataset.nq
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
+  evaluate "triviaqa" {
+    dataset  = dataset.triviaqa
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
+  evaluate "popqa" {
+    dataset  = dataset.popqa
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
 }

@@ -1,6 +1,10 @@
-# What the papers' studies share: question files, the passages that are searched, language models. Nothing of it is in
-# the repository; each study says with which variables it runs, and without the files it can still be validated and
-# planned.
+# What the papers' studies share: question files, the passages that are searched, the folder of language models, and the
+# tests on questions of several hops (those of one hop are in single_hop.hcl). None of the files is in the repository;
+# without them a study can still be validated and planned.
+#
+# A study that includes this file declares policy "model", says what its tests sample at,
+#   locals { test_temperature = 0 } # greedy
+# and names the tests in its ablations: sets = [set.several_hops].
 
 variable "data" {
   type        = string
@@ -66,4 +70,32 @@ dataset "musique" {
 
 dataset "bamboogle" {
   path = "${var.data}/bamboogle/test.jsonl"
+}
+
+locals {
+  several_hops = ["hotpotqa", "wiki2", "musique", "bamboogle"]
+}
+
+# The tests search with the same tool, whatever an arm was trained with.
+set "several_hops" {
+  evaluate "hotpotqa" {
+    dataset  = dataset.hotpotqa
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
+  evaluate "wiki2" {
+    dataset  = dataset.wiki2
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
+  evaluate "musique" {
+    dataset  = dataset.musique
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
+  evaluate "bamboogle" {
+    dataset  = dataset.bamboogle
+    tools    = { search = tool.search }
+    sampling = { temperature = local.test_temperature }
+  }
 }

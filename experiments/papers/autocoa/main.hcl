@@ -1,13 +1,7 @@
 # AutoCoA's table: its stages alone and one after the other.
 
 include {
-  files = ["../world.hcl", "../single_hop.hcl", "../../methods/prompting.hcl", "../../methods/search_r1.hcl", "../../methods/autocoa.hcl"]
-}
-
-variable "experts" {
-  type        = string
-  default     = "hotpotqa/experts.jsonl"
-  description = "questions with expert transcripts (chains of action, and of thought alone), a file in data"
+  files = ["../world.hcl", "../single_hop.hcl", "../experts.hcl", "../../methods/prompting.hcl", "../../methods/search_r1.hcl", "../../methods/autocoa.hcl"]
 }
 
 variable "prompt" {
@@ -16,20 +10,17 @@ variable "prompt" {
   description = "the prompt, a file in this folder: by default ours, which is not the paper's"
 }
 
-dataset "experts" {
-  path           = "${var.data}/${var.experts}"
-  max_unresolved = 1 # the experts searched another copy of Wikipedia
-}
-
 policy "model" {
   path        = "${var.models}/DeepSeek-R1-Distill-Qwen-7B"
   max_context = 9216
 }
 
+locals {
+  test_temperature = 0.6
+}
+
 set "prompt" {
-  agent {
-    user = file(var.prompt)
-  }
+  agent { user = file(var.prompt) }
 }
 
 set "experts" {
@@ -42,38 +33,15 @@ set "experts" {
 ablation "main" {
   description = "AutoCoA's stages, alone and one after the other"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle", "nq", "triviaqa"], "em")
+  primary     = metric(concat(local.several_hops, ["nq", "triviaqa"]), "em")
   baseline    = { arm = "react" }
+  sets        = [set.several_hops, set.one_hop]
 
   set {
     policies = { main = policy.model }
     tools    = { search = tool.search }
     train    = dataset.hotpotqa_train
-
-    evaluate "hotpotqa" {
-      dataset  = dataset.hotpotqa
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "bamboogle" {
-      dataset  = dataset.bamboogle
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "nq" {
-      dataset  = dataset.nq
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "triviaqa" {
-      dataset  = dataset.triviaqa
-      sampling = { temperature = 0.6 }
-    }
+    remove   = ["evaluate.popqa"]
   }
 
   arm "no_tools" {
@@ -111,9 +79,7 @@ ablation "main" {
     stage "observe" { # the same, trained on what the tool returned as well
       train   = dataset.experts
       experts = dataset.experts
-      optimizer "adamw" {
-        learning_rate = 5e-5
-      }
+      optimizer "adamw" { learning_rate = 5e-5 }
       schedule "cosine" {}
       algorithm "sft" {
         aggregation  = "token_mean"

@@ -1,13 +1,7 @@
 # David-GRPO's tables: the small budget on three models, each part left out, and the settings that it tried.
 
 include {
-  files = ["../world.hcl", "../../methods/search_r1.hcl", "../../methods/tree_grpo.hcl", "../../methods/stepsearch.hcl", "../../methods/david_grpo.hcl"]
-}
-
-variable "experts" {
-  type        = string
-  default     = "hotpotqa/experts.jsonl"
-  description = "questions with expert transcripts (gold_response), a file in data; the paper has four"
+  files = ["../world.hcl", "../experts.hcl", "../../methods/search_r1.hcl", "../../methods/tree_grpo.hcl", "../../methods/stepsearch.hcl", "../../methods/david_grpo.hcl"]
 }
 
 variable "prompt" {
@@ -23,15 +17,15 @@ variable "train_questions" {
 }
 
 dataset "train" {
-  path  = "${var.data}/hotpotqa/train.jsonl"
+  base  = dataset.hotpotqa_train
   limit = var.train_questions
   order = "given"
 }
 
-dataset "experts" {
-  path           = "${var.data}/${var.experts}"
-  order          = "given"
-  max_unresolved = 1 # the experts searched another copy of Wikipedia
+# The paper has four of them.
+dataset "four_experts" {
+  base  = dataset.experts
+  order = "given"
 }
 
 policy "model" {
@@ -39,15 +33,14 @@ policy "model" {
   max_context = 9216
 }
 
+locals {
+  test_temperature = 0.6
+}
+
 set "study" {
   policies = { main = policy.model }
   tools    = { search = tool.search }
   train    = dataset.train
-
-  evaluate "hotpotqa" {
-    dataset  = dataset.hotpotqa
-    sampling = { temperature = 0.6 }
-  }
 }
 
 set "low_budget" {
@@ -58,15 +51,13 @@ set "low_budget" {
 }
 
 set "prompt" {
-  agent {
-    user = file(var.prompt)
-  }
+  agent { user = file(var.prompt) }
 }
 
 set "experts" {
   stage "seed" {
-    train   = dataset.experts
-    experts = dataset.experts
+    train   = dataset.four_experts
+    experts = dataset.four_experts
   }
 }
 
@@ -74,24 +65,9 @@ set "experts" {
 ablation "main" {
   description = "Search-R1 v0.3, Tree-GRPO, StepSearch and David-GRPO on the low budget"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "search_r1_v03", model = "${var.models}/Qwen2.5-1.5B" }
-  sets        = [set.study]
-
-  set {
-    evaluate "wiki2" {
-      dataset  = dataset.wiki2
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "musique" {
-      dataset  = dataset.musique
-      sampling = { temperature = 0.6 }
-    }
-    evaluate "bamboogle" {
-      dataset  = dataset.bamboogle
-      sampling = { temperature = 0.6 }
-    }
-  }
+  sets        = [set.study, set.several_hops]
 
   arm "tree_grpo" {
     experiment = experiment.tree_grpo
@@ -101,9 +77,7 @@ ablation "main" {
   arm "stepsearch" {
     experiment = experiment.stepsearch
     sets       = [set.low_budget]
-    stage "main" {
-      questions = 120
-    }
+    stage "main" { questions = 120 }
   }
 
   arm "search_r1_v03" {
@@ -128,13 +102,10 @@ ablation "parts" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "whole" }
-  sets        = [set.study, set.prompt, set.experts]
+  sets        = [set.study, set.several_hops, set.prompt, set.experts]
 
   set {
-    evaluate "musique" {
-      dataset  = dataset.musique
-      sampling = { temperature = 0.6 }
-    }
+    remove = ["evaluate.wiki2", "evaluate.bamboogle"]
   }
 
   arm "whole" {
@@ -173,7 +144,11 @@ ablation "evidence_weight" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "half" }
-  sets        = [set.study, set.prompt, set.experts]
+  sets        = [set.study, set.several_hops, set.prompt, set.experts]
+
+  set {
+    remove = ["evaluate.wiki2", "evaluate.musique", "evaluate.bamboogle"]
+  }
 
   arm "none" {
     experiment = experiment.david_grpo
@@ -198,7 +173,11 @@ ablation "loss" {
   seeds       = var.seeds
   primary     = metric("hotpotqa", "em")
   baseline    = { arm = "corrected" }
-  sets        = [set.study, set.prompt, set.experts]
+  sets        = [set.study, set.several_hops, set.prompt, set.experts]
+
+  set {
+    remove = ["evaluate.wiki2", "evaluate.musique", "evaluate.bamboogle"]
+  }
 
   arm "corrected" {
     experiment = experiment.david_grpo

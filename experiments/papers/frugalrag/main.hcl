@@ -17,15 +17,15 @@ variable "answerer" {
 }
 
 dataset "train" {
-  path  = "${var.data}/hotpotqa/train.jsonl"
+  base  = dataset.hotpotqa_train
   limit = var.train_questions
   seed  = 663
 }
 
 # What an episode has seen is left out of later searches.
 tool "unseen" {
+  base = tool.search
   retriever "bm25" {
-    index        = index.wiki
     k            = 5
     exclude_seen = true
   }
@@ -50,9 +50,7 @@ agent "answer" {
   base              = agent.direct
   user              = file("answer.txt")
   max_prompt_tokens = 8000
-  turn_tokens {
-    first = 100
-  }
+  turn_tokens { first = 100 }
 }
 
 set "study" {

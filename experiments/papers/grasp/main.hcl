@@ -21,163 +21,10 @@ variable "seeds" {
   description = "seeds of each study; the paper reports one run"
 }
 
-variable "system_prompt" {
+variable "prompt" {
   type        = string
   default     = "../../methods/prompts/grasp.txt"
   description = "the prompt, a file in this folder: by default ours, which is not the paper's"
-}
-
-# What is searched in training are all paragraphs of the training questions, in tests those of all development questions.
-corpus "train" {
-  path = "${var.data}/hotpotqa/train.json"
-}
-
-corpus "hotpotqa" {
-  path = "${var.data}/hotpotqa/dev.json"
-}
-
-corpus "wiki2" {
-  path = "${var.data}/2wikimultihopqa/dev.json"
-}
-
-corpus "musique" {
-  path = "${var.data}/musique/dev.jsonl"
-}
-
-# The paper's encoder is a language model; those are not supported yet. Hashed vectors stand in its place.
-encoder "hashed" {
-  kind       = "hashed"
-  dimensions = 1024
-}
-
-index "train_sentences" {
-  corpus  = corpus.train
-  encoder = encoder.hashed
-  unit    = "sentence"
-  hnsw {
-    m               = 32
-    ef_construction = 200
-    ef_search       = 128
-  }
-}
-
-index "train_sentence_words" {
-  corpus = corpus.train
-  unit   = "sentence"
-  bm25 {}
-}
-
-tool "train_semantic" {
-  retriever "semantic_search" {
-    index = index.train_sentences
-    k     = 5
-  }
-}
-
-tool "train_keyword" {
-  retriever "keyword_search" {
-    index = index.train_sentence_words
-    k     = 5
-  }
-}
-
-tool "train_read" {
-  retriever "read_paragraph" {
-    corpus = corpus.train
-  }
-}
-
-index "hotpotqa_sentences" {
-  base   = index.train_sentences
-  corpus = corpus.hotpotqa
-}
-
-index "hotpotqa_sentence_words" {
-  base   = index.train_sentence_words
-  corpus = corpus.hotpotqa
-}
-
-tool "hotpotqa_semantic" {
-  base = tool.train_semantic
-  retriever "semantic_search" {
-    index = index.hotpotqa_sentences
-  }
-}
-
-tool "hotpotqa_keyword" {
-  base = tool.train_keyword
-  retriever "keyword_search" {
-    index = index.hotpotqa_sentence_words
-  }
-}
-
-tool "hotpotqa_read" {
-  base = tool.train_read
-  retriever "read_paragraph" {
-    corpus = corpus.hotpotqa
-  }
-}
-
-index "wiki2_sentences" {
-  base   = index.train_sentences
-  corpus = corpus.wiki2
-}
-
-index "wiki2_sentence_words" {
-  base   = index.train_sentence_words
-  corpus = corpus.wiki2
-}
-
-tool "wiki2_semantic" {
-  base = tool.train_semantic
-  retriever "semantic_search" {
-    index = index.wiki2_sentences
-  }
-}
-
-tool "wiki2_keyword" {
-  base = tool.train_keyword
-  retriever "keyword_search" {
-    index = index.wiki2_sentence_words
-  }
-}
-
-tool "wiki2_read" {
-  base = tool.train_read
-  retriever "read_paragraph" {
-    corpus = corpus.wiki2
-  }
-}
-
-index "musique_sentences" {
-  base   = index.train_sentences
-  corpus = corpus.musique
-}
-
-index "musique_sentence_words" {
-  base   = index.train_sentence_words
-  corpus = corpus.musique
-}
-
-tool "musique_semantic" {
-  base = tool.train_semantic
-  retriever "semantic_search" {
-    index = index.musique_sentences
-  }
-}
-
-tool "musique_keyword" {
-  base = tool.train_keyword
-  retriever "keyword_search" {
-    index = index.musique_sentence_words
-  }
-}
-
-tool "musique_read" {
-  base = tool.train_read
-  retriever "read_paragraph" {
-    corpus = corpus.musique
-  }
 }
 
 # Gold documents are matched by title; MuSiQue's titles repeat, so there the paragraph counts.
@@ -204,201 +51,12 @@ dataset "musique" {
   gold_match = null
 }
 
-index "train_paragraphs" {
-  corpus  = corpus.train
-  encoder = encoder.hashed
-  unit    = "paragraph"
-  hnsw {}
-}
-
-index "train_paragraph_words" {
-  corpus = corpus.train
-  unit   = "paragraph"
-  bm25 {}
-}
-
-tool "train_semantic_paragraphs" {
-  retriever "semantic_search" {
-    index = index.train_paragraphs
-    k     = 5
-    level = "paragraph"
-  }
-}
-
-tool "train_keyword_paragraphs" {
-  retriever "keyword_search" {
-    index = index.train_paragraph_words
-    k     = 5
-    level = "paragraph"
-  }
-}
-
-index "hotpotqa_paragraphs" {
-  base   = index.train_paragraphs
-  corpus = corpus.hotpotqa
-}
-
-index "hotpotqa_paragraph_words" {
-  base   = index.train_paragraph_words
-  corpus = corpus.hotpotqa
-}
-
-tool "hotpotqa_semantic_paragraphs" {
-  base = tool.train_semantic_paragraphs
-  retriever "semantic_search" {
-    index = index.hotpotqa_paragraphs
-  }
-}
-
-tool "hotpotqa_keyword_paragraphs" {
-  base = tool.train_keyword_paragraphs
-  retriever "keyword_search" {
-    index = index.hotpotqa_paragraph_words
-  }
-}
-
-index "wiki2_paragraphs" {
-  base   = index.train_paragraphs
-  corpus = corpus.wiki2
-}
-
-index "wiki2_paragraph_words" {
-  base   = index.train_paragraph_words
-  corpus = corpus.wiki2
-}
-
-tool "wiki2_semantic_paragraphs" {
-  base = tool.train_semantic_paragraphs
-  retriever "semantic_search" {
-    index = index.wiki2_paragraphs
-  }
-}
-
-tool "wiki2_keyword_paragraphs" {
-  base = tool.train_keyword_paragraphs
-  retriever "keyword_search" {
-    index = index.wiki2_paragraph_words
-  }
-}
-
-index "musique_paragraphs" {
-  base   = index.train_paragraphs
-  corpus = corpus.musique
-}
-
-index "musique_paragraph_words" {
-  base   = index.train_paragraph_words
-  corpus = corpus.musique
-}
-
-tool "musique_semantic_paragraphs" {
-  base = tool.train_semantic_paragraphs
-  retriever "semantic_search" {
-    index = index.musique_paragraphs
-  }
-}
-
-tool "musique_keyword_paragraphs" {
-  base = tool.train_keyword_paragraphs
-  retriever "keyword_search" {
-    index = index.musique_paragraph_words
-  }
-}
-
-tool "train_hybrid" {
-  retriever "hybrid" {
-    dense  = index.train_paragraphs
-    sparse = index.train_paragraph_words
-    k      = 5
-  }
-}
-
-tool "train_bm25" {
-  retriever "bm25" {
-    index = index.train_paragraph_words
-    k     = 5
-  }
-}
-
-tool "train_dense" {
-  retriever "dense" {
-    index = index.train_paragraphs
-    k     = 5
-  }
-}
-
-tool "hotpotqa_hybrid" {
-  base = tool.train_hybrid
-  retriever "hybrid" {
-    dense  = index.hotpotqa_paragraphs
-    sparse = index.hotpotqa_paragraph_words
-  }
-}
-
-tool "hotpotqa_bm25" {
-  base = tool.train_bm25
-  retriever "bm25" {
-    index = index.hotpotqa_paragraph_words
-  }
-}
-
-tool "hotpotqa_dense" {
-  base = tool.train_dense
-  retriever "dense" {
-    index = index.hotpotqa_paragraphs
-  }
-}
-
-tool "wiki2_hybrid" {
-  base = tool.train_hybrid
-  retriever "hybrid" {
-    dense  = index.wiki2_paragraphs
-    sparse = index.wiki2_paragraph_words
-  }
-}
-
-tool "wiki2_bm25" {
-  base = tool.train_bm25
-  retriever "bm25" {
-    index = index.wiki2_paragraph_words
-  }
-}
-
-tool "wiki2_dense" {
-  base = tool.train_dense
-  retriever "dense" {
-    index = index.wiki2_paragraphs
-  }
-}
-
-tool "musique_hybrid" {
-  base = tool.train_hybrid
-  retriever "hybrid" {
-    dense  = index.musique_paragraphs
-    sparse = index.musique_paragraph_words
-  }
-}
-
-tool "musique_bm25" {
-  base = tool.train_bm25
-  retriever "bm25" {
-    index = index.musique_paragraph_words
-  }
-}
-
-tool "musique_dense" {
-  base = tool.train_dense
-  retriever "dense" {
-    index = index.musique_paragraphs
-  }
-}
-
 policy "model" {
   path        = "${var.models}/Qwen2.5-3B-Instruct"
   max_context = 8192
 }
 
-# What all arms train and are tested on, and what they search with.
+# What all arms train and are tested on.
 set "study" {
   policies = { main = policy.model }
   train    = dataset.train
@@ -417,50 +75,32 @@ set "study" {
   }
 }
 
+# What an arm searches with: see search.hcl.
+
 set "bm25" {
   tools = { search = tool.train_bm25 }
-  evaluate "hotpotqa" {
-    tools = { search = tool.hotpotqa_bm25 }
-  }
-  evaluate "wiki2" {
-    tools = { search = tool.wiki2_bm25 }
-  }
-  evaluate "musique" {
-    tools = { search = tool.musique_bm25 }
-  }
+  evaluate "hotpotqa" { tools = { search = tool.hotpotqa_bm25 } }
+  evaluate "wiki2" { tools = { search = tool.wiki2_bm25 } }
+  evaluate "musique" { tools = { search = tool.musique_bm25 } }
 }
 
 set "dense" {
   tools = { search = tool.train_dense }
-  evaluate "hotpotqa" {
-    tools = { search = tool.hotpotqa_dense }
-  }
-  evaluate "wiki2" {
-    tools = { search = tool.wiki2_dense }
-  }
-  evaluate "musique" {
-    tools = { search = tool.musique_dense }
-  }
+  evaluate "hotpotqa" { tools = { search = tool.hotpotqa_dense } }
+  evaluate "wiki2" { tools = { search = tool.wiki2_dense } }
+  evaluate "musique" { tools = { search = tool.musique_dense } }
 }
 
 set "hybrid" {
   tools = { search = tool.train_hybrid }
-  evaluate "hotpotqa" {
-    tools = { search = tool.hotpotqa_hybrid }
-  }
-  evaluate "wiki2" {
-    tools = { search = tool.wiki2_hybrid }
-  }
-  evaluate "musique" {
-    tools = { search = tool.musique_hybrid }
-  }
+  evaluate "hotpotqa" { tools = { search = tool.hotpotqa_hybrid } }
+  evaluate "wiki2" { tools = { search = tool.wiki2_hybrid } }
+  evaluate "musique" { tools = { search = tool.musique_hybrid } }
 }
 
 set "grasp" {
   tools = { semantic_search = tool.train_semantic, keyword_search = tool.train_keyword, read_paragraph = tool.train_read }
-  agent {
-    system = file(var.system_prompt)
-  }
+  agent { system = file(var.prompt) }
   evaluate "hotpotqa" {
     tools = { semantic_search = tool.hotpotqa_semantic, keyword_search = tool.hotpotqa_keyword, read_paragraph = tool.hotpotqa_read }
   }
@@ -469,6 +109,21 @@ set "grasp" {
   }
   evaluate "musique" {
     tools = { semantic_search = tool.musique_semantic, keyword_search = tool.musique_keyword, read_paragraph = tool.musique_read }
+  }
+}
+
+# Without reading both searches find paragraphs.
+set "paragraphs" {
+  tools = { semantic_search = tool.train_semantic_paragraphs, keyword_search = tool.train_keyword_paragraphs }
+  agent { tools = ["semantic_search", "keyword_search"] }
+  evaluate "hotpotqa" {
+    tools = { semantic_search = tool.hotpotqa_semantic_paragraphs, keyword_search = tool.hotpotqa_keyword_paragraphs }
+  }
+  evaluate "wiki2" {
+    tools = { semantic_search = tool.wiki2_semantic_paragraphs, keyword_search = tool.wiki2_keyword_paragraphs }
+  }
+  evaluate "musique" {
+    tools = { semantic_search = tool.musique_semantic_paragraphs, keyword_search = tool.musique_keyword_paragraphs }
   }
 }
 
@@ -522,7 +177,7 @@ ablation "main" {
   }
 }
 
-# Without one of the tools. Without reading, both searches find paragraphs.
+# Without one of the tools.
 ablation "tools" {
   description = "GRASP without one of its tools"
   seeds       = var.seeds
@@ -546,19 +201,7 @@ ablation "tools" {
 
   arm "without_read" {
     experiment = experiment.grasp
-    tools      = { semantic_search = tool.train_semantic_paragraphs, keyword_search = tool.train_keyword_paragraphs }
-    agent {
-      tools = ["semantic_search", "keyword_search"]
-    }
-    evaluate "hotpotqa" {
-      tools = { semantic_search = tool.hotpotqa_semantic_paragraphs, keyword_search = tool.hotpotqa_keyword_paragraphs }
-    }
-    evaluate "wiki2" {
-      tools = { semantic_search = tool.wiki2_semantic_paragraphs, keyword_search = tool.wiki2_keyword_paragraphs }
-    }
-    evaluate "musique" {
-      tools = { semantic_search = tool.musique_semantic_paragraphs, keyword_search = tool.musique_keyword_paragraphs }
-    }
+    sets       = [set.paragraphs]
   }
 }
 

@@ -1,15 +1,11 @@
 # What GRASP's studies leave out, here and in the embedded world: a tool, or a term of the reward.
 
 set "without_semantic" {
-  agent {
-    tools = ["keyword_search", "read_paragraph"]
-  }
+  agent { tools = ["keyword_search", "read_paragraph"] }
 }
 
 set "without_keyword" {
-  agent {
-    tools = ["semantic_search", "read_paragraph"]
-  }
+  agent { tools = ["semantic_search", "read_paragraph"] }
 }
 
 set "read_unrewarded" {
@@ -31,7 +27,5 @@ set "efficiency_unrewarded" {
 }
 
 set "answer_only" {
-  reward {
-    total = grasp.components["answer"]
-  }
+  reward { total = grasp.components["answer"] }
 }

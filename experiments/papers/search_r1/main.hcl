@@ -2,13 +2,7 @@
 # passages, the size of the group; and the study of rewards and search engines that followed it.
 
 include {
-  files = ["../world.hcl", "../single_hop.hcl", "../../methods/search_r1.hcl", "../../methods/search_r1_ppo.hcl", "../../methods/prompting.hcl", "../../methods/baselines.hcl", "../../methods/sft.hcl"]
-}
-
-variable "experts" {
-  type        = string
-  default     = "hotpotqa/experts.jsonl"
-  description = "questions with expert transcripts, a file in data, for the supervised arm"
+  files = ["../world.hcl", "../single_hop.hcl", "../experts.hcl", "../../methods/search_r1.hcl", "../../methods/search_r1_ppo.hcl", "../../methods/prompting.hcl", "../../methods/baselines.hcl", "../../methods/sft.hcl"]
 }
 
 variable "prompt" {
@@ -22,68 +16,26 @@ dataset "train" {
   concat = [dataset.nq_train, dataset.hotpotqa_train]
 }
 
-dataset "experts" {
-  path           = "${var.data}/${var.experts}"
-  max_unresolved = 1
-}
-
 policy "model" {
   path        = "${var.models}/Qwen2.5-7B"
   max_context = 6144
 }
 
 locals {
-  tests = ["nq", "triviaqa", "popqa", "hotpotqa", "wiki2", "musique", "bamboogle"]
-  sizes = ["${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-7B-Instruct", "${var.models}/Qwen2.5-3B", "${var.models}/Qwen2.5-3B-Instruct"]
+  test_temperature = 1
+  tests            = concat(local.one_hop, local.several_hops)
+  models           = ["${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-7B-Instruct", "${var.models}/Qwen2.5-3B", "${var.models}/Qwen2.5-3B-Instruct"]
 }
 
-# What all arms train and are tested on, the latter with this tool also where another one was trained with.
+# What all arms train with; they are tested on seven datasets.
 set "study" {
   policies = { main = policy.model }
   tools    = { search = tool.search }
   train    = dataset.train
-
-  evaluate "nq" {
-    dataset  = dataset.nq
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "triviaqa" {
-    dataset  = dataset.triviaqa
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "popqa" {
-    dataset  = dataset.popqa
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "hotpotqa" {
-    dataset  = dataset.hotpotqa
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "wiki2" {
-    dataset  = dataset.wiki2
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "musique" {
-    dataset  = dataset.musique
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "bamboogle" {
-    dataset  = dataset.bamboogle
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
 }
 
 set "prompt" {
-  agent {
-    user = file(var.prompt)
-  }
+  agent { user = file(var.prompt) }
 }
 
 # The main table. Rejection sampling, ZeroSearch and RL without search tools in the loop of another trainer are other
@@ -93,7 +45,7 @@ ablation "main" {
   seeds       = var.seeds
   primary     = metric(local.tests, "em")
   baseline    = { arm = "rag", model = "${var.models}/Qwen2.5-7B" }
-  sets        = [set.study]
+  sets        = [set.study, set.one_hop, set.several_hops]
 
   arm "direct" {
     experiment = experiment.direct
@@ -129,7 +81,7 @@ ablation "main" {
 
   axis "model" {
     path   = policies.main.path
-    values = local.sizes
+    values = local.models
   }
 }
 
@@ -139,7 +91,7 @@ ablation "masking" {
   seeds       = var.seeds
   primary     = metric(local.tests, "em")
   baseline    = { arm = "masked" }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.one_hop, set.several_hops, set.prompt]
 
   arm "masked" {
     experiment = experiment.search_r1_ppo
@@ -147,9 +99,7 @@ ablation "masking" {
   arm "unmasked" {
     experiment = experiment.search_r1_ppo
     stage "main" {
-      algorithm "search-r1" {
-        mask_observations = false
-      }
+      algorithm "search-r1" { mask_observations = false }
     }
   }
 }
@@ -160,7 +110,7 @@ ablation "passages" {
   seeds       = var.seeds
   primary     = metric(local.tests, "em")
   baseline    = { k = 3 }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.one_hop, set.several_hops, set.prompt]
 
   arm "search_r1_ppo" {
     experiment = experiment.search_r1_ppo
@@ -178,7 +128,7 @@ ablation "group" {
   seeds       = var.seeds
   primary     = metric(local.tests, "em")
   baseline    = { group = 5 }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.one_hop, set.several_hops, set.prompt]
 
   arm "search_r1_grpo" {
     experiment = experiment.search_r1
@@ -195,7 +145,7 @@ ablation "rewards" {
   seeds       = var.seeds
   primary     = metric(local.tests, "em")
   baseline    = { arm = "answer" }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.one_hop, set.several_hops, set.prompt]
 
   arm "answer" {
     experiment = experiment.search_r1_ppo
@@ -207,9 +157,7 @@ ablation "rewards" {
     experiment = experiment.search_r1_ppo_v03
     reward {
       source "outcome" {
-        reward "searchr1-format" {
-          retrieval_score = 0.1
-        }
+        reward "searchr1-format" { retrieval_score = 0.1 }
       }
     }
   }
@@ -244,7 +192,7 @@ ablation "engines" {
   seeds       = var.seeds
   primary     = metric(local.tests, "em")
   baseline    = { arm = "bm25" }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.one_hop, set.several_hops, set.prompt]
 
   arm "bm25" {
     experiment = experiment.search_r1_ppo

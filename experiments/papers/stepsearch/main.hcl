@@ -27,16 +27,13 @@ corpus "passages" {
 }
 
 index "passages" {
+  base   = index.wiki
   corpus = corpus.passages
-  unit   = "document"
-  bm25 {}
 }
 
 tool "passages" {
-  retriever "bm25" {
-    index = index.passages
-    k     = var.k
-  }
+  base = tool.search
+  retriever "bm25" { index = index.passages }
 }
 
 policy "model" {
@@ -49,47 +46,28 @@ policy "small" {
   path = "${var.models}/Qwen2.5-3B"
 }
 
-# What all arms train and are tested on, each with passages of its own.
+locals {
+  test_temperature = 1
+}
+
+# Training searches the passages of its own dataset, the tests those of Wikipedia.
 set "study" {
   policies = { main = policy.model }
   tools    = { search = tool.passages }
   train    = dataset.train
-
-  evaluate "hotpotqa" {
-    dataset  = dataset.hotpotqa
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "wiki2" {
-    dataset  = dataset.wiki2
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "musique" {
-    dataset  = dataset.musique
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
-  evaluate "bamboogle" {
-    dataset  = dataset.bamboogle
-    tools    = { search = tool.search }
-    sampling = { temperature = 1 }
-  }
 }
 
 set "prompt" {
-  agent {
-    user = file(var.prompt)
-  }
+  agent { user = file(var.prompt) }
 }
 
 # The main table; ZeroSearch and ReSearch are other programs and not offered.
 ablation "main" {
   description = "Search-R1 and StepSearch, four models"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "search_r1", model = "${var.models}/Qwen2.5-7B" }
-  sets        = [set.study]
+  sets        = [set.study, set.several_hops]
 
   arm "search_r1" {
     experiment = experiment.search_r1_ppo
@@ -108,9 +86,9 @@ ablation "main" {
 ablation "same_data" {
   description = "PPO, GRPO and StePPO on the same data"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "ppo", model = "${var.models}/Qwen2.5-7B" }
-  sets        = [set.study]
+  sets        = [set.study, set.several_hops]
 
   arm "ppo" {
     experiment = experiment.search_r1_ppo
@@ -132,9 +110,9 @@ ablation "same_data" {
 ablation "without" {
   description = "StepSearch without one part of its reward"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "whole" }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.several_hops, set.prompt]
 
   arm "whole" {
     experiment = experiment.stepsearch
@@ -161,9 +139,9 @@ ablation "without" {
 ablation "only" {
   description = "StepSearch with one part of its reward only"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "gain" }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.several_hops, set.prompt]
 
   set {
     policies = { main = policy.small }
@@ -195,9 +173,9 @@ ablation "only" {
 ablation "release" {
   description = "The release's reward and the one that was meant"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "released" }
-  sets        = [set.study, set.prompt]
+  sets        = [set.study, set.several_hops, set.prompt]
 
   arm "released" {
     experiment = experiment.stepsearch
@@ -206,9 +184,7 @@ ablation "release" {
     experiment = experiment.stepsearch
     reward {
       source "keys" {
-        reward "stepsearch-keys" {
-          repeated = "max"
-        }
+        reward "stepsearch-keys" { repeated = "max" }
       }
       source "steps" {
         reward "stepsearch-steps" {

@@ -1,17 +1,13 @@
 # The parts of StepSearch's reward that its studies leave out, here and in the embedded world.
 
 set "without_keys" {
-  reward {
-    total = answer.components["closed"] == 1 ? answer.value : -1
-  }
+  reward { total = answer.components["closed"] == 1 ? answer.value : -1 }
 }
 
 set "without_penalty" {
   reward {
     source "steps" {
-      reward "stepsearch-steps" {
-        redundancy_penalty = false
-      }
+      reward "stepsearch-steps" { redundancy_penalty = false }
     }
   }
 }
@@ -19,15 +15,11 @@ set "without_penalty" {
 set "without_gain" {
   reward {
     source "steps" {
-      reward "stepsearch-steps" {
-        information_gain = false
-      }
+      reward "stepsearch-steps" { information_gain = false }
     }
   }
 }
 
 set "without_steps" {
-  reward {
-    turn_total = null
-  }
+  reward { turn_total = null }
 }

@@ -1,6 +1,6 @@
 # Shapes of trees, here and in the embedded world.
 
-# Trees of one leaf are independent episodes, "chains".
+# Trees of one leaf are independent episodes, "chains": four of them, or the number of a set below.
 set "chains" {
   stage "main" {
     algorithm "tree-grpo" {
@@ -10,6 +10,24 @@ set "chains" {
       leaves     = 1
       advantage  = "grpo"
     }
+  }
+}
+
+set "chains_2" {
+  stage "main" {
+    algorithm "tree-grpo" { trees = 2 }
+  }
+}
+
+set "chains_8" {
+  stage "main" {
+    algorithm "tree-grpo" { trees = 8 }
+  }
+}
+
+set "chains_16" {
+  stage "main" {
+    algorithm "tree-grpo" { trees = 16 }
   }
 }
 

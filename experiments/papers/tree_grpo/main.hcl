@@ -10,66 +10,24 @@ variable "prompt" {
   description = "the prompt, a file in this folder: by default ours, which is not the paper's"
 }
 
-dataset "train" {
-  path = "${var.data}/hotpotqa/train.jsonl"
-}
-
 policy "model" {
   path        = "${var.models}/Qwen2.5-3B"
   max_context = 6144
 }
 
 locals {
-  models = ["${var.models}/Qwen2.5-1.5B", "${var.models}/Qwen2.5-3B", "${var.models}/Llama-3.2-3B-Instruct", "${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-14B"]
+  test_temperature = 0 # greedy
+  models           = ["${var.models}/Qwen2.5-1.5B", "${var.models}/Qwen2.5-3B", "${var.models}/Llama-3.2-3B-Instruct", "${var.models}/Qwen2.5-7B", "${var.models}/Qwen2.5-14B"]
 }
 
-set "model" {
+set "study" {
   policies = { main = policy.model }
   tools    = { search = tool.search }
-}
-
-set "several_hops" {
-  train = dataset.train
-
-  evaluate "hotpotqa" {
-    dataset  = dataset.hotpotqa
-    sampling = { greedy = true }
-  }
-  evaluate "wiki2" {
-    dataset  = dataset.wiki2
-    sampling = { greedy = true }
-  }
-  evaluate "musique" {
-    dataset  = dataset.musique
-    sampling = { greedy = true }
-  }
-  evaluate "bamboogle" {
-    dataset  = dataset.bamboogle
-    sampling = { greedy = true }
-  }
-}
-
-set "one_hop" {
-  train = dataset.nq_train
-
-  evaluate "nq" {
-    dataset  = dataset.nq
-    sampling = { greedy = true }
-  }
-  evaluate "triviaqa" {
-    dataset  = dataset.triviaqa
-    sampling = { greedy = true }
-  }
-  evaluate "popqa" {
-    dataset  = dataset.popqa
-    sampling = { greedy = true }
-  }
+  train    = dataset.hotpotqa_train
 }
 
 set "prompt" {
-  agent {
-    user = file(var.prompt)
-  }
+  agent { user = file(var.prompt) }
 }
 
 set "half_warmup" {
@@ -84,9 +42,9 @@ set "half_warmup" {
 ablation "main" {
   description = "Chains and trees at about equal cost, questions of several hops"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "grpo", model = "${var.models}/Qwen2.5-3B" }
-  sets        = [set.model, set.several_hops]
+  sets        = [set.study, set.several_hops]
 
   arm "direct" {
     experiment = experiment.direct
@@ -112,9 +70,13 @@ ablation "main" {
 ablation "single_hop" {
   description = "Chains and trees, questions of one hop"
   seeds       = var.seeds
-  primary     = metric(["nq", "triviaqa", "popqa"], "em")
+  primary     = metric(local.one_hop, "em")
   baseline    = { arm = "grpo", model = "${var.models}/Qwen2.5-3B" }
-  sets        = [set.model, set.one_hop, set.prompt]
+  sets        = [set.study, set.one_hop, set.prompt]
+
+  set {
+    train = dataset.nq_train
+  }
 
   arm "grpo" {
     experiment = experiment.tree_grpo
@@ -133,18 +95,13 @@ ablation "single_hop" {
 ablation "budget" {
   description = "Trees and chains at budgets of 2, 4, 8 and 16 chains per question"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { arm = "chains_4" }
-  sets        = [set.model, set.several_hops, set.prompt]
+  sets        = [set.study, set.several_hops, set.prompt]
 
   arm "chains_2" {
     experiment = experiment.tree_grpo
-    sets       = [set.chains]
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees = 2
-      }
-    }
+    sets       = [set.chains, set.chains_2]
   }
   arm "trees_2" {
     experiment = experiment.tree_grpo
@@ -160,12 +117,7 @@ ablation "budget" {
   }
   arm "chains_8" {
     experiment = experiment.tree_grpo
-    sets       = [set.chains]
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees = 8
-      }
-    }
+    sets       = [set.chains, set.chains_8]
   }
   arm "trees_8" {
     experiment = experiment.tree_grpo
@@ -173,12 +125,7 @@ ablation "budget" {
   }
   arm "chains_16" {
     experiment = experiment.tree_grpo
-    sets       = [set.chains]
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees = 16
-      }
-    }
+    sets       = [set.chains, set.chains_16]
   }
   arm "trees_16" {
     experiment = experiment.tree_grpo
@@ -190,9 +137,9 @@ ablation "budget" {
 ablation "advantage" {
   description = "Advantage within a tree, between all leaves of the question, and both"
   seeds       = var.seeds
-  primary     = metric(["hotpotqa", "wiki2", "musique", "bamboogle"], "em")
+  primary     = metric(local.several_hops, "em")
   baseline    = { advantage = "tree" }
-  sets        = [set.model, set.several_hops, set.prompt]
+  sets        = [set.study, set.several_hops, set.prompt]
 
   arm "tree_grpo" {
     experiment = experiment.tree_grpo

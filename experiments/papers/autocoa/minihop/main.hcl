@@ -16,9 +16,7 @@ ablation "main" {
 
   arm "no_tools" {
     experiment = experiment.prompting_small
-    agent {
-      tools = []
-    }
+    agent { tools = [] }
   }
 
   arm "react" {

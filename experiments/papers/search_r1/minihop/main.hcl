@@ -17,9 +17,7 @@ ablation "main" {
 
   arm "direct" {
     experiment = experiment.prompting_small
-    agent {
-      tools = []
-    }
+    agent { tools = [] }
   }
 
   arm "rag" {
@@ -40,17 +38,13 @@ ablation "main" {
     train      = dataset.experts
     stage "main" {
       experts = dataset.experts
-      algorithm "sft" {
-        mini_batch = 8
-      }
+      algorithm "sft" { mini_batch = 8 }
     }
   }
 
   arm "r1_without_search" {
     experiment = experiment.search_r1_ppo_small
-    agent {
-      tools = []
-    }
+    agent { tools = [] }
   }
 
   arm "search_r1_ppo" {
@@ -80,9 +74,7 @@ ablation "masking" {
   arm "unmasked" {
     experiment = experiment.search_r1_ppo_small
     stage "main" {
-      algorithm "search-r1" {
-        mask_observations = false
-      }
+      algorithm "search-r1" { mask_observations = false }
     }
   }
 }
@@ -155,9 +147,7 @@ ablation "rewards" {
     sets       = [set.form]
     reward {
       source "outcome" {
-        reward "searchr1-format" {
-          retrieval_score = 0.1
-        }
+        reward "searchr1-format" { retrieval_score = 0.1 }
       }
     }
   }
@@ -180,9 +170,7 @@ index "weak" {
 
 tool "weak" {
   base = tool.search
-  retriever "dense" {
-    index = index.weak
-  }
+  retriever "dense" { index = index.weak }
 }
 
 ablation "engines" {

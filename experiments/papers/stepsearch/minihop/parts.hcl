@@ -53,9 +53,7 @@ ablation "stepsearch_parts" {
     experiment = experiment.stepsearch_small
     reward {
       source "steps" {
-        reward "stepsearch-steps" {
-          step_scale = 0.6
-        }
+        reward "stepsearch-steps" { step_scale = 0.6 }
       }
     }
   }
@@ -64,9 +62,7 @@ ablation "stepsearch_parts" {
     description = "without a critic: the sum of all rewards, relative to the question's other episodes"
     experiment  = experiment.stepsearch_small
     stage "main" {
-      algorithm "stepsearch" {
-        estimator = "grpo"
-      }
+      algorithm "stepsearch" { estimator = "grpo" }
     }
   }
 }

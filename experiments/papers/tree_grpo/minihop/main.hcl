@@ -17,9 +17,7 @@ ablation "main" {
 
   arm "direct" {
     experiment = experiment.prompting_small
-    agent {
-      tools = []
-    }
+    agent { tools = [] }
   }
 
   arm "grpo" {
@@ -45,9 +43,7 @@ ablation "short" {
 
   set {
     train = dataset.short
-    evaluate "test" {
-      dataset = dataset.short_test
-    }
+    evaluate "test" { dataset = dataset.short_test }
   }
 
   arm "grpo" {
@@ -78,12 +74,7 @@ ablation "budget" {
 
   arm "chains_2" {
     experiment = experiment.tree_grpo_small
-    sets       = [set.chains]
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees = 2
-      }
-    }
+    sets       = [set.chains, set.chains_2]
   }
 
   arm "trees_2" {
@@ -103,12 +94,7 @@ ablation "budget" {
 
   arm "chains_8" {
     experiment = experiment.tree_grpo_small
-    sets       = [set.chains]
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees = 8
-      }
-    }
+    sets       = [set.chains, set.chains_8]
   }
 
   arm "trees_8" {
@@ -118,12 +104,7 @@ ablation "budget" {
 
   arm "chains_16" {
     experiment = experiment.tree_grpo_small
-    sets       = [set.chains]
-    stage "main" {
-      algorithm "tree-grpo" {
-        trees = 16
-      }
-    }
+    sets       = [set.chains, set.chains_16]
   }
 
   arm "trees_16" {
