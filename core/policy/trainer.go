@@ -19,6 +19,10 @@ type TrainSample struct {
 	TokenFields     map[string][]float32
 	SequenceFields  map[string]float32
 	Group           int // samples of equal numbers form one group
+	// Known holds, over the response, what was computed of the sequence before: of the present weights for old_logp and
+	// old_value, of the reference for ref_logp, at the update's temperature. What is missing is computed where the
+	// objective reads it.
+	Known map[objective.Op][]float32
 }
 
 // UpdateSpec is one update: an objective over samples, in mini-batches, perhaps several times.
@@ -193,7 +197,7 @@ func (t *Trainer) newUpdate(ctx context.Context, spec UpdateSpec) (*updating, er
 }
 
 // record computes what the objective reads of the network before the update, and of the reference, at the selected
-// tokens.
+// tokens, as far as it is not known.
 func (u *updating) record(ctx context.Context) error {
 	for _, leaf := range []struct {
 		op        objective.Op
@@ -204,15 +208,22 @@ func (u *updating) record(ctx context.Context) error {
 		if !u.spec.Objective.Uses(leaf.op) {
 			continue
 		}
+		var missing []int
+		for i := range u.rows {
+			if known, ok := u.spec.Samples[i].Known[leaf.op]; ok {
+				*column(&u.rows[i], leaf.op) = widen(known)
+			} else {
+				missing = append(missing, i)
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
 		weights, err := u.p.hold(leaf.reference)
 		if err != nil {
 			return err
 		}
-		all := make([]int, len(u.rows))
-		for i := range all {
-			all[i] = i
-		}
-		err = u.readRows(ctx, weights, all, false, func(i int, read [][]float64) { *column(&u.rows[i], leaf.op) = read[0] })
+		err = u.readRows(ctx, weights, missing, false, func(i int, read [][]float64) { *column(&u.rows[i], leaf.op) = read[0] })
 		if e := weights.release(); err == nil {
 			err = e
 		}

@@ -108,6 +108,11 @@ func (u *updating) layRow(i int, turns bool) error {
 		}
 		row.SamplerLogP = widen(s.SamplerLogProbs)
 	}
+	for op, known := range s.Known {
+		if len(known) != n {
+			return fmt.Errorf("known %s has %d elements, the response %d tokens", op, len(known), n)
+		}
+	}
 	for name, level := range o.Fields() {
 		if level == objective.Sequence {
 			v, given := s.SequenceFields[name]

@@ -372,3 +372,54 @@ func TestUpdateErrors(t *testing.T) {
 		t.Error("a refused update changed the weights")
 	}
 }
+
+// TestKnown: what is known of the weights before an update is taken over, and only the rest is computed.
+func TestKnown(t *testing.T) {
+	samples := randomSamples(rng.New(71), 6, 40)
+	var seqs []Sequence
+	for _, s := range samples {
+		seqs = append(seqs, Sequence{Tokens: s.Tokens, PromptLength: s.PromptLength})
+	}
+	run := func(known func(old, ref []float32) map[o.Op][]float32) (UpdateMetrics, error) {
+		p := newTiny(t, tiny())
+		if err := p.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		old, _, err := p.LogProbs(t.Context(), seqs, 1, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, _, err := p.LogProbs(t.Context(), seqs, 1, true, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := slices.Clone(samples)
+		for i := range list[:4] { // the others are computed
+			list[i].Known = known(old[i], ref[i])
+		}
+		tr := newTrainer(t, p, OptimizerConfig{LearningRate: 1e-3})
+		return tr.Update(t.Context(), UpdateSpec{Objective: grpo(t), Samples: list, MiniBatches: [][]int{{0, 1, 2, 3}, {4, 5}}})
+	}
+	want, err := run(func(_, _ []float32) map[o.Op][]float32 { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := run(func(old, ref []float32) map[o.Op][]float32 {
+		return map[o.Op][]float32{o.OpOldLogP: old, o.OpRefLogP: ref}
+	})
+	if err != nil || math.Abs(got.Loss-want.Loss) > 1e-5 || math.Abs(got.GradNorm-want.GradNorm) > 1e-4*want.GradNorm {
+		t.Errorf("%v: loss %v, gradient %v; want %v, %v", err, got.Loss, got.GradNorm, want.Loss, want.GradNorm)
+	}
+	shifted, err := run(func(old, ref []float32) map[o.Op][]float32 {
+		for i := range old {
+			old[i]++
+		}
+		return map[o.Op][]float32{o.OpOldLogP: old}
+	})
+	if err != nil || math.Abs(shifted.Loss-want.Loss) < 1e-3 {
+		t.Errorf("%v: what is known is not used: loss %v, without %v", err, shifted.Loss, want.Loss)
+	}
+	if _, err := run(func(old, _ []float32) map[o.Op][]float32 { return map[o.Op][]float32{o.OpOldLogP: old[1:]} }); err == nil {
+		t.Error("a known column of the wrong length must be refused")
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/objective"
 )
 
 // LogProbs implements [sdk.Host].
@@ -48,7 +49,46 @@ func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.Se
 	for i := range values {
 		values[i].Values = logps[i]
 	}
+	if m == st.stage.model {
+		op, version := objective.OpOldLogP, m.Version()
+		if req.Reference {
+			op, version = objective.OpRefLogP, 0
+		}
+		st.remember(op, version, req.Temperature, values)
+	}
 	return values, nil
+}
+
+// computedKey is something that the trained policy, its reference or its critic was asked for in a step: an update that needs
+// it takes it over.
+type computedKey struct {
+	op          objective.Op
+	version     uint64  // of the weights; 0 for the reference, which stays what it is during a step
+	temperature float64 // 0 for values
+	episode     string
+	sequence    int
+}
+
+func (st *step) remember(op objective.Op, version uint64, temperature float64, values []sdk.SequenceValues) {
+	for _, v := range values {
+		st.computed[computedKey{op, version, temperature, v.EpisodeID, v.Sequence}] = v.Values
+	}
+}
+
+// known gives what has been computed of a sequence and is still true.
+func (st *step) known(episode string, sequence int, temperature float64) map[objective.Op][]float32 {
+	out := map[objective.Op][]float32{}
+	take := func(op objective.Op, version uint64, temperature float64) {
+		if values, ok := st.computed[computedKey{op, version, temperature, episode, sequence}]; ok {
+			out[op] = values
+		}
+	}
+	take(objective.OpOldLogP, st.stage.model.Version(), temperature)
+	take(objective.OpRefLogP, 0, temperature)
+	if critic := st.stage.run.critic; critic != nil {
+		take(objective.OpOldValue, critic.Version(), 0)
+	}
+	return out
 }
 
 // sequences lays the sequences of episodes out, and beside them which they are.
@@ -87,5 +127,6 @@ func (st *step) Values(ctx context.Context, ids []string) ([]sdk.SequenceValues,
 	for i := range values {
 		values[i].Values = read[i]
 	}
+	st.remember(objective.OpOldValue, critic.Version(), 0, values)
 	return values, nil
 }

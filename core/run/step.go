@@ -27,6 +27,7 @@ type step struct {
 	made      map[string]made // by episode
 	answered  map[string]sdk.RolloutResponse
 	draws     map[string]uint64 // per question
+	computed  map[computedKey][]float32
 	metrics   map[string]float64
 	sampling  time.Duration // spent in rollouts, scoring included
 	scoring   time.Duration
@@ -44,7 +45,7 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 	st := &step{
 		stage: s, number: number, key: s.key.With(uint64(number)),
 		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]sdk.RolloutResponse{},
-		made: map[string]made{}, draws: map[string]uint64{}, metrics: map[string]float64{},
+		made: map[string]made{}, computed: map[computedKey][]float32{}, draws: map[string]uint64{}, metrics: map[string]float64{},
 	}
 	req.Seed = st.key.WithString("algorithm").Uint64(0)
 	questions, err := st.draw(s.config.Questions)

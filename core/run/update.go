@@ -43,7 +43,7 @@ func (st *step) update(ctx context.Context, number int, u sdk.Update) (policy.Up
 		if _, known := groups[group]; !known {
 			groups[group] = len(groups)
 		}
-		sample.Group = groups[group]
+		sample.Group, sample.Known = groups[group], st.known(s.EpisodeID, s.Sequence, spec.Temperature)
 		spec.Samples = append(spec.Samples, sample)
 	}
 	order := make([]int, len(u.Samples))

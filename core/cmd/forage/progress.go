@@ -274,12 +274,20 @@ func figures(metrics map[string]float64) string {
 	add("reward", "episode/reward", "%.3f")
 	add("em", "episode/em", "%.3f")
 	add("searches", "episode/searches", "%.2f")
+	var losses []string // names of objectives
 	for _, key := range sortedKeys(metrics) {
 		if name, ok := strings.CutPrefix(key, "train/"); ok {
 			if objective, ok := strings.CutSuffix(name, "/loss"); ok && !strings.Contains(objective, "/") {
-				add("loss", key, "%.4f")
+				losses = append(losses, objective)
 			}
 		}
+	}
+	for _, objective := range losses {
+		label := "loss"
+		if len(losses) > 1 {
+			label += " of " + objective
+		}
+		add(label, "train/"+objective+"/loss", "%.4f")
 	}
 	return strings.Join(parts, "  ")
 }

@@ -158,3 +158,14 @@ func (s *screen) write(t *testing.T, text string) {
 		}
 	}
 }
+
+func TestFiguresNameTheirLosses(t *testing.T) {
+	one := map[string]float64{"episode/reward": 1, "train/grpo/loss": .5, "train/grpo/kl/loss": 3}
+	if got := figures(one); got != "reward 1.000  loss 0.5000" {
+		t.Errorf("one objective: %q", got)
+	}
+	two := map[string]float64{"train/ppo/loss": .5, "train/critic/loss": .25}
+	if got := figures(two); got != "loss of critic 0.2500  loss of ppo 0.5000" {
+		t.Errorf("two objectives: %q", got)
+	}
+}
