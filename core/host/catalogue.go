@@ -72,8 +72,23 @@ func (c *Catalogue) Plugins(ctx context.Context) ([]PluginInfo, error) {
 	return all, errors.Join(failures...)
 }
 
+// UnknownPluginError says that no pack which could be asked holds a plugin.
+type UnknownPluginError struct {
+	Kind  sdk.Kind
+	Label string
+	Near  string // the label that was meant, perhaps
+	There string // what there is instead
+}
+
+func (e *UnknownPluginError) Error() string {
+	if e.Near != "" {
+		return fmt.Sprintf("unknown %s %q: did you mean %q?", e.Kind, e.Label, e.Near)
+	}
+	return fmt.Sprintf("unknown %s %q: %s", e.Kind, e.Label, e.There)
+}
+
 // Schema finds the plugin of a kind that an experiment names by label. A bare name is a bundled pack's; a third
-// party's is "pack/name". The error of an unknown label says what there is.
+// party's is "pack/name". An unknown label is an [UnknownPluginError]; a pack that should be asked and cannot is another.
 func (c *Catalogue) Schema(ctx context.Context, kind sdk.Kind, label string) (PluginInfo, error) {
 	packName, name, qualified := strings.Cut(label, "/")
 	var found []PluginInfo
@@ -107,7 +122,10 @@ func (c *Catalogue) Schema(ctx context.Context, kind sdk.Kind, label string) (Pl
 	return PluginInfo{}, c.unknown(ctx, kind, label, candidates)
 }
 
-func (c *Catalogue) unknown(ctx context.Context, kind sdk.Kind, label string, candidates []string) error {
+func (c *Catalogue) unknown(ctx context.Context, kind sdk.Kind, label string, candidates []string) *UnknownPluginError {
+	there := func(format string, args ...any) *UnknownPluginError {
+		return &UnknownPluginError{Kind: kind, Label: label, There: fmt.Sprintf(format, args...)}
+	}
 	if len(candidates) == 0 {
 		var packs []string
 		for _, p := range c.Packs() {
@@ -115,27 +133,27 @@ func (c *Catalogue) unknown(ctx context.Context, kind sdk.Kind, label string, ca
 		}
 		if pack, _, qualified := strings.Cut(label, "/"); qualified {
 			if slices.Contains(packs, pack) {
-				return fmt.Errorf("unknown %s %q: the pack %s holds no %s; was it built and trusted (\"forage init\") as it is now?", kind, label, pack, kind)
+				return there("the pack %s holds no %s; was it built and trusted (\"forage init\") as it is now?", pack, kind)
 			}
-			return fmt.Errorf("unknown %s %q: no such pack; there is %s in %s", kind, label, list(packs), strings.Join(append([]string{c.options.BundleDir}, c.options.dirs()...), ", "))
+			return there("no such pack (a pack is an executable file named forage-NAME); there is %s in %s", list(packs),
+				strings.Join(append([]string{c.options.BundleDir}, c.options.dirs()...), ", "))
 		}
-		return fmt.Errorf("unknown %s %q: no bundled pack holds any; the packs belong into %s (\"make build\" puts them there)", kind, label, c.options.BundleDir)
+		return there("no bundled pack holds any; the packs belong into %s (\"make build\" puts them there)", c.options.BundleDir)
 	}
-	message := fmt.Sprintf("unknown %s %q", kind, label)
 	if near := suggest.Nearest(label, candidates); near != "" {
-		return fmt.Errorf("%s: did you mean %q?", message, near)
+		return &UnknownPluginError{Kind: kind, Label: label, Near: near}
 	}
 	// A third party's plugin by its bare name.
 	for _, p := range c.Packs() {
 		if infos, err := c.infos(ctx, p, kind); err == nil && !p.Bundled {
 			for _, info := range infos {
 				if info.Name == label {
-					return fmt.Errorf("%s: did you mean %q?", message, info.Label)
+					return &UnknownPluginError{Kind: kind, Label: label, Near: info.Label}
 				}
 			}
 		}
 	}
-	return fmt.Errorf("%s: there is %s", message, list(candidates))
+	return there("there is %s", list(candidates))
 }
 
 func list(names []string) string {

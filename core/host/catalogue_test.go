@@ -184,7 +184,7 @@ func TestLockFile(t *testing.T) {
 		t.Fatalf("lock %v, error %v", l, err)
 	}
 	var l Lock
-	wantError(t, l.Verify(plugins), "forage-good is not in the lock file", "forage init")
+	wantError(t, l.Verify("my-study", plugins), "forage-good is not in the lock file", `"forage init my-study"`)
 	l.Extend(plugins)
 	l.Packs[0].Hashes["plan9_mips"] = strings.Repeat("0", 64)
 	if err := l.Write(path); err != nil {
@@ -194,15 +194,15 @@ func TestLockFile(t *testing.T) {
 	if err != nil || len(read.Packs) != 1 || read.Packs[0].Version != "1.2.3" || len(read.Packs[0].Hashes) != 2 {
 		t.Fatalf("lock %+v, error %v", read, err)
 	}
-	if err := read.Verify(plugins); err != nil {
+	if err := read.Verify("my-study", plugins); err != nil {
 		t.Error(err)
 	}
 	read.Packs[0].Hashes[platform()] = strings.Repeat("1", 64)
-	wantError(t, read.Verify(plugins), plugins[0].Digest, strings.Repeat("1", 64), "forage init -upgrade")
+	wantError(t, read.Verify("my-study", plugins), plugins[0].Digest, strings.Repeat("1", 64), `"forage init my-study --upgrade"`)
 	read.Packs[0].Version = "1.2.2"
-	wantError(t, read.Verify(plugins), "1.2.3", "1.2.2")
+	wantError(t, read.Verify("my-study", plugins), "1.2.3", "1.2.2")
 	read.Extend(plugins)
-	if err := read.Verify(plugins); err != nil || len(read.Packs[0].Hashes) != 1 {
+	if err := read.Verify("my-study", plugins); err != nil || len(read.Packs[0].Hashes) != 1 {
 		t.Errorf("after an upgrade: %v, %v", err, read.Packs[0].Hashes)
 	}
 	if err := os.WriteFile(path, []byte("pack {"), 0o600); err != nil {

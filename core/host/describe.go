@@ -114,7 +114,7 @@ func (c *Catalogue) runDescribe(ctx context.Context, p Pack) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("plugin pack %s (%s) does not describe itself: %w%s", p.Name, p.Path, err, note)
 	case process.state != "exit status 0":
-		return nil, fmt.Errorf("plugin pack %s (%s) does not describe itself: %q ended with %s: it is no plugin pack, or built with too old an SDK%s",
+		return nil, fmt.Errorf("plugin pack %s (%s) does not describe itself: %q ended with %s: it is no plugin pack, was built with too old an SDK, or has a mistake%s",
 			p.Name, p.Path, filepath.Base(p.Path)+" "+wire.DescribeArgument, process.state, note)
 	}
 	return out, nil

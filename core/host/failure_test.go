@@ -344,11 +344,21 @@ func TestPluginEndsWithAKilledHost(t *testing.T) {
 	if !alive(plugin) {
 		t.Fatal("the plugin is gone before its host")
 	}
+	left := fmt.Sprintf("%s%d-*", socketPrefix, host.Process.Pid) // its folder of sockets
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = host.Wait() // "signal: killed"
 	eventually(t, "the plugin is gone", func() bool { return !alive(plugin) })
+	// The next host removes the sockets of the killed one.
+	sockets, err := newSocketDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sockets.close()
+	if found, err := filepath.Glob(filepath.Join(filepath.Dir(sockets.path), left)); err != nil || len(found) > 0 {
+		t.Errorf("sockets of the killed host are left: %v, error %v", found, err)
+	}
 }
 
 func TestNoiseBeforeTheHandshake(t *testing.T) {
@@ -440,15 +450,26 @@ func TestLargeMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("messages of 64 MiB")
 	}
-	over := strings.Repeat("x", 64<<20)
+	const limit, frame = 64 << 20, 1 << 10 // frame: what a message holds beside its text
+	under := strings.Repeat("x", limit-frame)
+	if _, err := r.Score(within(t), sdk.ScoreRequest{Items: []sdk.ScoreItem{{Question: episode.Question{Text: under}}}}); err != nil {
+		t.Errorf("just under the limit: %v", err)
+	}
+	over := strings.Repeat("x", limit)
 	_, err = r.Score(within(t), sdk.ScoreRequest{Items: []sdk.ScoreItem{{Question: episode.Question{Text: over}}}})
 	wantError(t, err, "reward.test", "limit of 64 MiB")
-	retriever, err := s.Retriever(within(t), InstanceSpec{Name: "tool.big", Label: "testing", Values: map[string]any{"mode": "big", "number": float64(64 << 20)}}, nil)
-	if err != nil {
-		t.Fatal(err)
+	for size, want := range map[int]string{limit - frame: "", limit: "limit of 64 MiB"} {
+		retriever, err := s.Retriever(within(t), InstanceSpec{Name: fmt.Sprintf("tool.%d", size), Label: "testing", Values: map[string]any{"mode": "big", "number": float64(size)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch _, err = retriever.Call(within(t), sdk.CallRequest{Calls: make([]sdk.Call, 1)}); {
+		case want != "":
+			wantError(t, err, "tool.", want)
+		case err != nil:
+			t.Errorf("an answer just under the limit: %v", err)
+		}
 	}
-	_, err = retriever.Call(within(t), sdk.CallRequest{Calls: make([]sdk.Call, 1)})
-	wantError(t, err, "tool.big", "limit of 64 MiB")
 	if _, err := r.Score(within(t), sdk.ScoreRequest{}); err != nil {
 		t.Errorf("after a message over the limit: %v", err)
 	}
@@ -470,6 +491,30 @@ func TestLargeMessagesFromHostServices(t *testing.T) {
 	size = 64 << 20
 	_, err := r.Score(within(t), sdk.ScoreRequest{})
 	wantError(t, err, "limit of 64 MiB")
+}
+
+func TestLargeMessagesToHostServices(t *testing.T) {
+	s, _ := supervise(t, bundle(t, "forage-good"))
+	got := 0
+	host := &scripted{search: func(_ context.Context, r sdk.SearchRequest) ([][]episode.Hit, error) {
+		got = len(r.Queries[0])
+		return nil, nil
+	}}
+	for size, want := range map[int]string{8 << 20: "", 64 << 20: "limit of 64 MiB"} {
+		if want != "" && testing.Short() {
+			continue
+		}
+		r, err := s.Reward(within(t), InstanceSpec{Name: fmt.Sprintf("reward.%d", size), Label: "testing", Values: map[string]any{"mode": "big to host", "number": float64(size)}}, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := r.Score(within(t), sdk.ScoreRequest{}); {
+		case want != "":
+			wantError(t, err, want)
+		case err != nil || got != size:
+			t.Errorf("%d bytes of %d, error %v", got, size, err)
+		}
+	}
 }
 
 func TestErrorsKeepTheirIdentity(t *testing.T) {

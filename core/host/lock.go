@@ -50,7 +50,7 @@ func ReadLock(path string) (*Lock, error) {
 	}
 	var l Lock
 	if ds := gohcl.DecodeBody(file.Body, nil, &l); ds.HasErrors() {
-		return nil, fmt.Errorf("read the lock file: %w; delete it and run \"forage init\" to write it anew", ds)
+		return nil, fmt.Errorf("read the lock file: %w; delete it and run \"forage init %s\" to write it anew", ds, filepath.Dir(path))
 	}
 	return &l, nil
 }
@@ -74,8 +74,9 @@ func (l *Lock) Extend(plugins []PluginInfo) {
 	slices.SortFunc(l.Packs, func(a, b LockedPack) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Verify compares the packs of the given plugins with the lock: what differs is an error that says how to accept it.
-func (l *Lock) Verify(plugins []PluginInfo) error {
+// Verify compares the packs of the given plugins with the lock: what differs is an error that says how to accept it,
+// for the study as the command line names it.
+func (l *Lock) Verify(study string, plugins []PluginInfo) error {
 	var failures []error
 	seen := map[string]bool{}
 	for _, info := range plugins {
@@ -85,19 +86,19 @@ func (l *Lock) Verify(plugins []PluginInfo) error {
 		seen[info.Pack.Name] = true
 		i := slices.IndexFunc(l.Packs, func(p LockedPack) bool { return p.Name == info.Pack.Name })
 		if i < 0 {
-			failures = append(failures, fmt.Errorf("plugin pack %s is not in the lock file: run \"forage init\" to add it", info.Pack.Name))
+			failures = append(failures, fmt.Errorf("plugin pack %s is not in the lock file: run \"forage init %s\" to add it", info.Pack.Name, study))
 			continue
 		}
 		locked, there := l.Packs[i].Hashes[platform()]
 		switch {
 		case l.Packs[i].Version != info.PackVersion:
-			failures = append(failures, fmt.Errorf("plugin pack %s is version %s and the lock file pins %s: install that version, or run \"forage init -upgrade\"",
-				info.Pack.Name, info.PackVersion, l.Packs[i].Version))
+			failures = append(failures, fmt.Errorf("plugin pack %s is version %s and the lock file pins %s: install that version, or run \"forage init %s --upgrade\"",
+				info.Pack.Name, info.PackVersion, l.Packs[i].Version, study))
 		case !there:
-			failures = append(failures, fmt.Errorf("plugin pack %s has no hash for %s in the lock file: run \"forage init\" to add it", info.Pack.Name, platform()))
+			failures = append(failures, fmt.Errorf("plugin pack %s has no hash for %s in the lock file: run \"forage init %s\" to add it", info.Pack.Name, platform(), study))
 		case locked != info.Digest:
-			failures = append(failures, fmt.Errorf("plugin pack %s (%s) has sha256 %s and the lock file pins %s: install the pinned one, or run \"forage init -upgrade\"",
-				info.Pack.Name, info.Pack.Path, info.Digest, locked))
+			failures = append(failures, fmt.Errorf("plugin pack %s (%s) has sha256 %s and the lock file pins %s: install the pinned one, or run \"forage init %s --upgrade\"",
+				info.Pack.Name, info.Pack.Path, info.Digest, locked, study))
 		}
 	}
 	return errors.Join(failures...)

@@ -144,6 +144,10 @@ func (r *testReward) Score(ctx context.Context, req sdk.ScoreRequest) (sdk.Score
 		if _, err := r.host.Search(ctx, sdk.SearchRequest{Index: "i", Queries: []string{"q"}, K: 1}); err != nil {
 			return sdk.ScoreResponse{}, err
 		}
+	case "big to host":
+		if _, err := r.host.Search(ctx, sdk.SearchRequest{Index: "i", Queries: []string{strings.Repeat("x", int(r.config.Number))}, K: 1}); err != nil {
+			return sdk.ScoreResponse{}, err
+		}
 	case "child":
 		if err := grandchild(r.config.File); err != nil {
 			return sdk.ScoreResponse{}, err

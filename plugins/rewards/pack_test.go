@@ -184,10 +184,11 @@ func TestPackDescribesItself(t *testing.T) {
 	}
 }
 
-// No text makes a reward fail or leave its range, which is [0, 1] for all but FrugalRAG's.
+// No text makes a reward fail or leave its range, which is [0, 1] for all but those that add terms up.
 func FuzzScores(f *testing.F) {
 	f.Add(fullChain, "p3")
 	f.Add("<think>a</think><answer>x</answer>", "x")
+	f.Add("0", "0") // GRASP adds efficiency to a right answer
 	f.Add(`<begin_search>q</end_search><search_result>result 1: "A"</search_result></think>\boxed{x}`, "\xff")
 	rewards := map[string]sdk.Reward{}
 	for _, p := range pack().Rewards {
@@ -206,8 +207,11 @@ func FuzzScores(f *testing.F) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			low, high := 0., 1.
-			if name == "frugalrag" {
+			switch name {
+			case "frugalrag":
 				low, high = -2.5, 4.5
+			case "grasp":
+				high = 2 // 1 + α + β + γ
 			}
 			if v := out.Scores[0].Value; v < low || v > high || math.IsNaN(v) || out.Scores[1].Value != v {
 				t.Fatalf("%s: %v and %v", name, v, out.Scores[1].Value)

@@ -170,6 +170,21 @@ func TestBadInput(t *testing.T) {
 			args: []string{"plugin", "describe", "david-gpro"}, code: 1,
 			want: []string{`did you mean "david-grpo"`},
 		},
+		"plugin of a pack that cannot be asked": {
+			files: map[string]string{".forage/plugins/forage-broken": "#!/bin/sh\necho 'pack \"forage-broken\": version \"v1\"' >&2\nexit 1\n"},
+			setup: func(t *testing.T, p *place) {
+				if err := os.Chmod(p.path(".forage/plugins/forage-broken"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				p.ok("init", "--yes")
+			},
+			args: []string{"plugin", "describe", "broken/reward"}, code: 1,
+			want: []string{"forage-broken", "exit status 1", `version "v1"`},
+		},
+		"upgrade of no study": {
+			args: []string{"init", "--upgrade"}, code: 2,
+			want: []string{"forage init DIR --upgrade"},
+		},
 		"lock that pins another pack": {
 			files: map[string]string{"study/main.hcl": study},
 			setup: func(t *testing.T, p *place) {
@@ -182,7 +197,7 @@ func TestBadInput(t *testing.T) {
 				p.write("study/forage.lock.hcl", lock[:i]+strings.Repeat("0", 64)+lock[i+64:])
 			},
 			args: []string{"run", "study"}, code: 1,
-			want: []string{"study/forage.lock.hcl", "sha256", "forage init -upgrade"},
+			want: []string{"study/forage.lock.hcl", "sha256", `"forage init study --upgrade"`},
 		},
 		"unknown ablation": {
 			files: map[string]string{"study/main.hcl": study},

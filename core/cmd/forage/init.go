@@ -45,6 +45,9 @@ repeating results; it is not trust. Without DIR only trust is dealt with.`,
 		Example: "  forage init my-study\n  forage init experiments/minihop\n  forage init --yes",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && f.upgrade {
+				return misuse("--upgrade changes the lock file of a study: name it, forage init DIR --upgrade")
+			}
 			if len(args) == 1 {
 				if err := a.scaffold(args[0]); err != nil {
 					return err
@@ -159,7 +162,7 @@ func (a *app) lock(ctx context.Context, path string, f *initFlags) error {
 	}
 	if lock == nil {
 		lock = &host.Lock{}
-	} else if err := lock.Verify(pinned(lock, plugins)); err != nil && !f.upgrade {
+	} else if err := lock.Verify(s.path, pinned(lock, plugins)); err != nil && !f.upgrade {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	lock.Extend(plugins)

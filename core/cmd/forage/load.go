@@ -53,6 +53,7 @@ func (f *studyFlags) inputs() (experiment.Inputs, error) {
 // opened is a study with the plugins that it may use.
 type opened struct {
 	*experiment.Study
+	path      string // as the command line names it
 	catalogue *host.Catalogue
 }
 
@@ -77,7 +78,7 @@ func (a *app) open(ctx context.Context, path string, f *studyFlags) (*opened, er
 	if err := a.diagnose(loaded, diags); err != nil {
 		return nil, errors.Join(err, catalogue.Close())
 	}
-	return &opened{loaded, catalogue}, nil
+	return &opened{loaded, path, catalogue}, nil
 }
 
 // diagnose prints diagnostics and fails if errors are among them.
@@ -147,7 +148,7 @@ func verifyLock(ctx context.Context, s *opened, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := lock.Verify(plugins); err != nil {
+	if err := lock.Verify(s.path, plugins); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -83,14 +83,14 @@ several kinds may have one name: KIND/NAME is the one of a kind, PACK/NAME one o
 			if kind, rest, ok := strings.Cut(name, "/"); ok && slices.Contains(kinds, sdk.Kind(kind)) {
 				kinds, name = []sdk.Kind{sdk.Kind(kind)}, rest
 			}
-			var near error
+			var failure error // of a pack that should hold it; else the nearest name
 			found := 0
 			for _, kind := range kinds {
 				info, err := catalogue.Schema(cmd.Context(), kind, name)
 				if err != nil {
-					var untrusted *host.UntrustedError
-					if strings.Contains(err.Error(), "did you mean") || errors.As(err, &untrusted) {
-						near = err
+					unknown, ok := errors.AsType[*host.UnknownPluginError](err)
+					if !ok || unknown.Near != "" && failure == nil {
+						failure = err
 					}
 					continue
 				}
@@ -103,8 +103,8 @@ several kinds may have one name: KIND/NAME is the one of a kind, PACK/NAME one o
 			switch {
 			case found > 0:
 				return nil
-			case near != nil:
-				return near
+			case failure != nil:
+				return failure
 			}
 			return fmt.Errorf("there is no plugin %q; \"forage plugin list\" lists all", args[0])
 		},
