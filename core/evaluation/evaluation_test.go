@@ -198,7 +198,7 @@ func TestScore(t *testing.T) {
 	want := map[string]float64{
 		"em": 0, "f1": 2. / 3, "answer_precision": .5, "answer_recall": 1, "cover_em": 1, "answered": 1,
 		"evidence_any": 1, "evidence_all": 1, "evidence_recall": 1, "precision": .5, "searches": 3, "unnecessary_searches": 1,
-		"turns": 5, "valid": .8, "policy_tokens": 30, "observation_tokens": 90, "stop_budget": 0, "stop_length": 0, "stop_invalid": 0, "stop_error": 0,
+		"turns": 5, "valid": .8, "policy_tokens": 30, "observation_tokens": 90, "stop_budget": 0, "stop_length": 0, "stop_invalid": 0,
 	}
 	if len(r.Values) != len(want) || len(want) != len(Metrics()) {
 		t.Errorf("%d values, %d described, want %d", len(r.Values), len(Metrics()), len(want))

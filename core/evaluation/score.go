@@ -57,7 +57,6 @@ func Metrics() []Metric {
 		{"stop_budget", "the episode ended because its budget was used up"},
 		{"stop_length", "the episode ended at a token limit"},
 		{"stop_invalid", "the episode ended on an action that could not be understood"},
-		{"stop_error", "the episode ended because a tool or the sampler failed"},
 	}
 }
 
@@ -93,7 +92,7 @@ func Score(q episode.Question, e episode.Episode, rule Rule) (Record, error) {
 		v["valid"] = float64(c.Valid) / float64(n)
 	}
 	for name, stop := range map[string]episode.Stop{
-		"stop_budget": episode.StopBudget, "stop_length": episode.StopLength, "stop_invalid": episode.StopInvalid, "stop_error": episode.StopError,
+		"stop_budget": episode.StopBudget, "stop_length": episode.StopLength, "stop_invalid": episode.StopInvalid,
 	} {
 		v[name] = indicator(e.Stop == stop)
 	}

@@ -116,23 +116,6 @@ func TestEpisodesWithoutResponse(t *testing.T) {
 	}
 }
 
-// TestFailedEpisodes: what a failure cut short is left out, and a group that it leaves alone teaches nothing.
-func TestFailedEpisodes(t *testing.T) {
-	host := &sdktest.Host{Sample: func(h *sdktest.Host, r sdk.RolloutRequest, q episode.Question, n int) episode.Episode {
-		e := sdktest.Sample(h, r, q, n)
-		if n > 0 {
-			e.Stop = episode.StopError
-		}
-		return e
-	}}
-	for _, plugin := range []sdk.AlgorithmPlugin{grpo.Plugin(), rloo.Plugin(), reinforcepp.Plugin(), drgrpo.Plugin(), dapo.Plugin(), gspo.Plugin()} {
-		out := step(t, plugin, map[string]any{"group_size": 3}, host, sdktest.Questions(), nil)
-		if len(out.Updates) != 0 || out.Metrics["groups/skipped"] == 0 || out.Metrics["episodes/failed"] == 0 {
-			t.Errorf("%s: %d updates, %v", plugin.Name, len(out.Updates), out.Metrics)
-		}
-	}
-}
-
 func step(t *testing.T, plugin sdk.AlgorithmPlugin, values map[string]any, host sdk.Host, questions []episode.Question, experts []episode.Episode) sdk.StepResponse {
 	t.Helper()
 	a := sdktest.Algorithm(t, plugin, values, host)

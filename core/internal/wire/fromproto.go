@@ -28,7 +28,7 @@ func (n names[N, S]) from(what string, number N) (S, error) {
 
 var (
 	stops = names[pb.Stop, episode.Stop]{
-		"", episode.StopAnswered, episode.StopBudget, episode.StopLength, episode.StopInvalid, episode.StopError,
+		"", episode.StopAnswered, episode.StopBudget, episode.StopLength, episode.StopInvalid,
 	}
 	kinds        = names[pb.Kind, string]{"", "algorithm", "reward", "retriever"}
 	origins      = names[pb.Origin, episode.Origin]{"", episode.OriginPolicy, episode.OriginExpert, episode.OriginRerendered}

@@ -37,7 +37,6 @@ const (
 	StopBudget   Stop = "budget"   // the budget of turns or searches was used up
 	StopLength   Stop = "length"   // a token limit was reached
 	StopInvalid  Stop = "invalid"  // an action could not be parsed and the agent ends on it
-	StopError    Stop = "error"    // a tool or the sampler failed; see the last turn
 )
 
 // Origin says where an episode's policy tokens come from.

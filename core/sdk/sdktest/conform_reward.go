@@ -37,7 +37,7 @@ func ScoreItems() []sdk.ScoreItem {
 		item(q[2], NewEpisode("no-answer", q[2]).Search("the chapel", "chapel", hits[0])),
 		item(q[3], NewEpisode("invalid", q[3]).Invalid("hm").Search("the river", "Ister").Answer("")),
 		item(q[3], NewEpisode("straight", q[3]).Answer("yes")),
-		{Question: episode.Question{ID: "bare", Text: "?"}, Episode: episode.Episode{ID: "empty", QuestionID: "bare", Stop: episode.StopError, Origin: episode.OriginPolicy}},
+		{Question: episode.Question{ID: "bare", Text: "?"}, Episode: episode.Episode{ID: "empty", QuestionID: "bare", Stop: episode.StopLength, Origin: episode.OriginPolicy}},
 	}
 }
 

@@ -90,7 +90,7 @@ func collect(ctx context.Context, c Config, host sdk.Host, req sdk.StepRequest) 
 		}
 		b.Groups = append(b.Groups, groups...)
 		for _, g := range groups {
-			if !c.DynamicSampling || g.Teaches() && !grpo.Equal(g.Rewards) {
+			if !c.DynamicSampling || !grpo.Equal(g.Rewards) {
 				kept = append(kept, g)
 			}
 		}

@@ -161,12 +161,10 @@ func (a algorithm) continueGroups(ctx context.Context, groups []grpo.Group) (map
 	replaced := 0
 	for k, b := range branches {
 		g := groups[indices[k]]
-		var candidates []episode.Episode
+		candidates := answers[k]
 		var rewards []float64
-		for _, e := range answers[k] {
-			if e.Stop != episode.StopError {
-				candidates, rewards = append(candidates, e), append(rewards, e.Rewards.Total)
-			}
+		for _, e := range candidates {
+			rewards = append(rewards, e.Rewards.Total)
 		}
 		if by := ReplaceBy(g.Rewards[b.Best], rewards); by >= 0 {
 			g.Episodes[b.Worst], g.Rewards[b.Worst] = candidates[by], rewards[by]

@@ -18,7 +18,6 @@ import (
 type script struct {
 	reward float64
 	found  []string // one document per turn
-	failed bool
 }
 
 // fakeHost answers rollouts by script: keyed by question for new episodes, by parent episode for continued ones.
@@ -55,9 +54,6 @@ func made(id, question string, s script) episode.Episode {
 		}}}}
 	for _, d := range s.found {
 		e.Turns = append(e.Turns, episode.Turn{Action: episode.ActionCall, Executed: true, Hits: []episode.Hit{{DocumentID: d}}})
-	}
-	if s.failed {
-		e.Stop = episode.StopError
 	}
 	return e
 }
@@ -97,7 +93,7 @@ func TestMainStep(t *testing.T) {
 		"q":   {{reward: 1}, {reward: 0}, {reward: 0}},                                                               // reaches 1
 		"r":   {{reward: 0}, {reward: 0}, {reward: 0}},                                                               // all miss: whole new episodes
 		"s":   {{reward: .5}, {reward: .25}, {reward: 0}},                                                            // has no golds
-		"p/1": {{reward: .75}, {reward: 1}, {reward: 2, failed: true}},
+		"p/1": {{reward: .75}, {reward: 1}, {reward: 0}},
 		"r/0": {{reward: 0}, {reward: 0}, {reward: 0}}, // no better
 	}}
 	out := step(t, host, map[string]any{"group_size": 3}, sdk.StepRequest{Questions: []episode.Question{

@@ -114,8 +114,8 @@ func (a algorithm) choose(p *path, candidates []episode.Episode) error {
 	}
 	best, at := 0., -1
 	for i, e := range candidates {
-		if e.Stop == episode.StopError || len(e.Turns) == before {
-			continue // nothing was written: the agent's own budget is used up, or the sampler failed
+		if len(e.Turns) == before {
+			continue // nothing was written: the agent's own budget is used up
 		}
 		score := float64(failed)
 		if last := e.Turns[len(e.Turns)-1]; last.Action == episode.ActionCall && last.Executed && last.Error == "" {

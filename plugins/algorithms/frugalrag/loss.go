@@ -35,9 +35,6 @@ type hop struct {
 func (c Config) hops(groups []grpo.Group) []hop {
 	var out []hop
 	for _, g := range groups {
-		if !g.Teaches() {
-			continue
-		}
 		for i, a := range grpo.Standardise(g.Rewards, c.NormalizeStd, c.AdvantageEpsilon) {
 			for k, seq := range g.Episodes[i].Sequences {
 				if n := written(seq); n > 0 {

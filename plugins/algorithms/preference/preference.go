@@ -109,10 +109,10 @@ func (a algorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepRespo
 
 type pair struct{ chosen, rejected episode.Episode }
 
-// usable says whether an episode can be one side of a pair: it was not cut short by a failure, and it is one growing
-// text in which the policy wrote something, so that its mean log-probability is of one sequence.
+// usable says whether an episode can be one side of a pair: it is one growing text in which the policy wrote something, so
+// that its mean log-probability is of one sequence.
 func usable(e episode.Episode) bool {
-	return e.Stop != episode.StopError && len(e.Sequences) == 1 && grpo.Trainable(e.Sequences[0])
+	return len(e.Sequences) == 1 && grpo.Trainable(e.Sequences[0])
 }
 
 // byTools samples episodes with and without tools and pairs those of which one scores better.

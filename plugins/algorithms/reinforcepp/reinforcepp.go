@@ -6,7 +6,6 @@ package reinforcepp
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -73,15 +72,12 @@ func collect(ctx context.Context, c Config, host sdk.Host, req sdk.StepRequest) 
 	var ratios map[string][][]float64
 	if c.KLCoefficient > 0 {
 		if ratios, err = grpo.LogRatios(ctx, host, groups, c.Temperature); err != nil {
-			return grpo.Batch{}, fmt.Errorf("divergence from the reference: %w", err)
+			return grpo.Batch{}, err
 		}
 		b.Metrics = map[string]float64{"reward/kl": grpo.MeanSum(ratios)}
 	}
 	var episodes []Episode
 	for _, g := range groups {
-		if !g.Teaches() {
-			continue
-		}
 		rewards := g.Rewards
 		if c.Baseline == "group_mean" {
 			rewards = grpo.Advantages(g.Rewards, false)

@@ -5,7 +5,6 @@ package rloo
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/objective"
@@ -61,7 +60,7 @@ func collect(ctx context.Context, c Config, host sdk.Host, req sdk.StepRequest) 
 	if c.KLCoefficient > 0 {
 		ratios, err := grpo.LogRatios(ctx, host, groups, c.Temperature)
 		if err != nil {
-			return grpo.Batch{}, fmt.Errorf("divergence from the reference: %w", err)
+			return grpo.Batch{}, err
 		}
 		penalised = Penalise(groups, ratios, c.KLCoefficient)
 		b.UsedRewards, b.Metrics = map[string]sdk.UsedReward{}, map[string]float64{"reward/kl": grpo.MeanSum(ratios)}

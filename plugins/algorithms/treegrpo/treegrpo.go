@@ -54,17 +54,7 @@ func (a algorithm) Plan(_ context.Context, req sdk.PlanRequest) (sdk.PlanRespons
 type forest struct {
 	question episode.Question
 	trees    []*grown
-	sampled  []episode.Episode // all that were sampled, failed ones included
-	failed   int
-}
-
-func (f *forest) took(e episode.Episode) (usable bool) {
-	f.sampled = append(f.sampled, e)
-	if e.Stop == episode.StopError {
-		f.failed++
-		return false
-	}
-	return true
+	sampled  []episode.Episode
 }
 
 func (a algorithm) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepResponse, error) {
@@ -107,9 +97,8 @@ func (a algorithm) grow(ctx context.Context, req sdk.StepRequest) ([]forest, err
 	}
 	for i := range forests {
 		for _, e := range answers[i] {
-			if forests[i].took(e) {
-				forests[i].trees = append(forests[i].trees, plant(e))
-			}
+			forests[i].sampled = append(forests[i].sampled, e)
+			forests[i].trees = append(forests[i].trees, plant(e))
 		}
 	}
 	for round := range c.Rounds {
@@ -147,9 +136,9 @@ func (a algorithm) expand(ctx context.Context, req sdk.StepRequest, forests []fo
 		return fmt.Errorf("grow %d branches: %w", len(requests), err)
 	}
 	for k, p := range places {
-		if e := answers[k][0]; forests[p.forest].took(e) {
-			forests[p.forest].trees[p.tree].graft(p.node, e)
-		}
+		f, e := &forests[p.forest], answers[k][0]
+		f.sampled = append(f.sampled, e)
+		f.trees[p.tree].graft(p.node, e)
 	}
 	return nil
 }
@@ -162,11 +151,10 @@ func (c Config) samples(req sdk.StepRequest, forests []forest) ([]grpo.Group, []
 	var episodes []episode.Episode
 	trees := 0
 	for i, f := range forests {
-		g := grpo.Group{Name: fmt.Sprintf("question-%d", i), Question: f.question, Failed: f.failed}
+		g := grpo.Group{Name: fmt.Sprintf("question-%d", i), Question: f.question}
 		for t, tree := range f.trees {
 			draw := req.Rand("leaves", f.question.ID, strconv.Itoa(t))
-			// A branch that failed is a leaf less.
-			kept, err := tree.Keep(min(c.Leaves, len(tree.Leaves())), func(list []int) {
+			kept, err := tree.Keep(c.Leaves, func(list []int) {
 				draw.Shuffle(len(list), func(a, b int) { list[a], list[b] = list[b], list[a] })
 			})
 			if err != nil {
@@ -189,7 +177,7 @@ func (c Config) weigh(groups []grpo.Group, episodes []episode.Episode, rewards [
 	var samples []sdk.Sample
 	sample := func(i int, set func(*sdk.Sample)) {
 		for k, seq := range episodes[i].Sequences {
-			if !grpo.Trainable(seq) || !groups[leaves[i].Question].Teaches() {
+			if !grpo.Trainable(seq) {
 				continue
 			}
 			s := sdk.Sample{EpisodeID: episodes[i].ID, Sequence: k, Group: groups[leaves[i].Question].Name}

@@ -135,7 +135,6 @@ const (
 	Stop_STOP_BUDGET      Stop = 2
 	Stop_STOP_LENGTH      Stop = 3
 	Stop_STOP_INVALID     Stop = 4
-	Stop_STOP_ERROR       Stop = 5
 )
 
 // Enum value maps for Stop.
@@ -146,7 +145,6 @@ var (
 		2: "STOP_BUDGET",
 		3: "STOP_LENGTH",
 		4: "STOP_INVALID",
-		5: "STOP_ERROR",
 	}
 	Stop_value = map[string]int32{
 		"STOP_UNSPECIFIED": 0,
@@ -154,7 +152,6 @@ var (
 		"STOP_BUDGET":      2,
 		"STOP_LENGTH":      3,
 		"STOP_INVALID":     4,
-		"STOP_ERROR":       5,
 	}
 )
 
@@ -2214,15 +2211,13 @@ const file_forage_v1_data_proto_rawDesc = "" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x02*s\n" +
+	"\x10SEVERITY_WARNING\x10\x02*c\n" +
 	"\x04Stop\x12\x14\n" +
 	"\x10STOP_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTOP_ANSWERED\x10\x01\x12\x0f\n" +
 	"\vSTOP_BUDGET\x10\x02\x12\x0f\n" +
 	"\vSTOP_LENGTH\x10\x03\x12\x10\n" +
-	"\fSTOP_INVALID\x10\x04\x12\x0e\n" +
-	"\n" +
-	"STOP_ERROR\x10\x05*]\n" +
+	"\fSTOP_INVALID\x10\x04*]\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rORIGIN_POLICY\x10\x01\x12\x11\n" +

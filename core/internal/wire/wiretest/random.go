@@ -87,7 +87,7 @@ func JSON(r *rand.Rand, depth int) any {
 
 // Episode makes a filled episode one that could be: segments inside their sequence, known enumerations.
 func Episode(r *rand.Rand, e *episode.Episode) {
-	e.Stop = pick(r, "", episode.StopAnswered, episode.StopBudget, episode.StopLength, episode.StopInvalid, episode.StopError)
+	e.Stop = pick(r, "", episode.StopAnswered, episode.StopBudget, episode.StopLength, episode.StopInvalid)
 	e.Origin = pick(r, episode.OriginPolicy, episode.OriginExpert, episode.OriginRerendered)
 	for i := range e.Sequences {
 		s := &e.Sequences[i]

@@ -17,12 +17,9 @@ type Group struct {
 	Question episode.Question
 	Episodes []episode.Episode
 	Rewards  []float64
-	// Failed counts episodes that were left out because a tool or the sampler failed.
-	Failed int
 }
 
-// Sample rolls out n episodes of each question in one batch. Episodes that ended in an error are left out: their reward
-// says nothing about the policy.
+// Sample rolls out n episodes of each question in one batch.
 func Sample(ctx context.Context, host sdk.Host, questions []episode.Question, n int) ([]Group, error) {
 	return SampleMore(ctx, host, questions, n, 0)
 }
@@ -53,13 +50,8 @@ func sample(ctx context.Context, host sdk.Host, questions []episode.Question, re
 	}
 	groups := make([]Group, len(questions))
 	for i, q := range questions {
-		g := Group{Name: requests[i].RequestID, Question: q}
-		for _, e := range answers[i] {
-			if e.Stop == episode.StopError {
-				g.Failed++
-				continue
-			}
-			g.Episodes = append(g.Episodes, e)
+		g := Group{Name: requests[i].RequestID, Question: q, Episodes: answers[i]}
+		for _, e := range g.Episodes {
 			g.Rewards = append(g.Rewards, e.Rewards.Total)
 		}
 		groups[i] = g
@@ -86,11 +78,6 @@ func Rollout(ctx context.Context, host sdk.Host, requests []sdk.RolloutRequest) 
 		out[i] = got
 	}
 	return out, nil
-}
-
-// Teaches says whether anything can be learnt from the group: it has episodes, and failures have not left one alone.
-func (g Group) Teaches() bool {
-	return len(g.Episodes) > 1 || len(g.Episodes) == 1 && g.Failed == 0
 }
 
 // Trainable says whether the policy wrote any token of a sequence: not where its prompt left no room, or where all that
@@ -132,9 +119,6 @@ func TokenSamples(groups []Group, normalize bool) []sdk.Sample {
 func samples(groups []Group, advantages func([]float64) []float64, set func(*sdk.Sample, episode.Sequence, float64)) []sdk.Sample {
 	var out []sdk.Sample
 	for _, g := range groups {
-		if !g.Teaches() {
-			continue
-		}
 		for i, a := range advantages(g.Rewards) {
 			for k, seq := range g.Episodes[i].Sequences {
 				if !Trainable(seq) {
@@ -159,12 +143,8 @@ func Learnable(samples []sdk.Sample) bool {
 // Metrics describes the groups of a step: mean and spread of rewards, and the shares of groups that teach nothing.
 func Metrics(groups []Group) map[string]float64 {
 	m := map[string]float64{}
-	rewards, failed, equal, perfect, skipped, empty := 0, 0, 0, 0, 0, 0
+	rewards, equal, perfect, empty := 0, 0, 0, 0
 	for _, g := range groups {
-		failed += g.Failed
-		if !g.Teaches() {
-			skipped++
-		}
 		for _, e := range g.Episodes {
 			if !slices.ContainsFunc(e.Sequences, Trainable) {
 				empty++
@@ -191,10 +171,6 @@ func Metrics(groups []Group) map[string]float64 {
 		m["reward/best"] /= n
 		m["groups/equal_rewards"] = float64(equal) / n
 		m["groups/all_right"] = float64(perfect) / n
-	}
-	m["episodes/failed"] = float64(failed)
-	if skipped > 0 {
-		m["groups/skipped"] = float64(skipped)
 	}
 	if empty > 0 {
 		m["episodes/empty"] = float64(empty)

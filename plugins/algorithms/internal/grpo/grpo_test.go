@@ -157,12 +157,12 @@ func (h fakeHost) Rollout(_ context.Context, r []sdk.RolloutRequest) ([]sdk.Roll
 	return h.rollout(r)
 }
 
-func TestSampleLeavesFailuresOut(t *testing.T) {
+func TestSample(t *testing.T) {
 	host := fakeHost{rollout: func(requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
 		var out []sdk.RolloutResponse
 		for _, r := range slices.Backward(requests) { // any order
 			out = append(out, sdk.RolloutResponse{RequestID: r.RequestID, Episodes: []episode.Episode{
-				testEpisode(r.QuestionID+"/0", 1, episode.StopAnswered), testEpisode(r.QuestionID+"/1", 9, episode.StopError),
+				testEpisode(r.QuestionID+"/0", 1, episode.StopAnswered), testEpisode(r.QuestionID+"/1", 9, episode.StopLength),
 			}})
 		}
 		return out, nil
@@ -171,16 +171,13 @@ func TestSampleLeavesFailuresOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if groups[1].Episodes[0].ID != "b/0" || groups[1].Failed != 1 || len(groups[1].Rewards) != 1 {
+	if groups[1].Episodes[0].ID != "b/0" || !slices.Equal(groups[1].Rewards, []float64{1, 9}) {
 		t.Errorf("group %+v", groups[1])
 	}
 	if groups[0].Name == groups[2].Name {
 		t.Error("a question that occurs twice makes two groups")
 	}
-	if len(Samples(groups, true)) != 0 {
-		t.Error("an episode that failures left alone must not be trained on")
-	}
-	if m := Metrics(groups); m["episodes/failed"] != 3 || m["reward/mean"] != 1 {
+	if m := Metrics(groups); m["reward/mean"] != 5 || m["reward/best"] != 9 {
 		t.Errorf("metrics %v", m)
 	}
 	host.rollout = func([]sdk.RolloutRequest) ([]sdk.RolloutResponse, error) { return nil, errors.New("down") }

@@ -2,6 +2,7 @@ package grpo
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -115,7 +116,7 @@ func LogRatios(ctx context.Context, host sdk.Host, groups []Group, temperature f
 	}{{false, 1}, {true, -1}} {
 		values, err := host.LogProbs(ctx, sdk.LogProbsRequest{EpisodeIDs: ids, Reference: side.reference, Temperature: temperature})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("divergence from the reference: %w", err)
 		}
 		for _, v := range values {
 			for t, policy := range sequences[v.EpisodeID][v.Sequence].PolicyMask() {
