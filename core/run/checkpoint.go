@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/forage-rl/forage/core/policy/checkpoint"
@@ -34,10 +35,24 @@ type state struct {
 	Watched        []string       `json:"watched,omitempty"` // guards whose metrics were measured at least once
 	// Scored holds what the total reads of reward sources, by name, in the stage in progress: whether any episode had more
 	// than 0 of it.
-	Scored    map[string]bool `json:"scored,omitempty"`
-	Warnings  []string        `json:"warnings,omitempty"`   // of the training: of guards, of restarts
-	Inexact   bool            `json:"inexact,omitempty"`    // it was resumed where it need not equal an uninterrupted run
-	StoppedBy string          `json:"stopped_by,omitempty"` // guard
+	Scored   map[string]bool `json:"scored,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"` // of the training: of guards, of restarts
+	// Noticed holds the warnings of what attempts read and started: one that resumes in a later stage does not read and
+	// start all of it again.
+	Noticed   []string `json:"noticed,omitempty"`
+	Inexact   bool     `json:"inexact,omitempty"`    // it was resumed where it need not equal an uninterrupted run
+	StoppedBy string   `json:"stopped_by,omitempty"` // guard
+}
+
+// noticed lists the warnings of what this attempt and those before it read and started, each once.
+func (r *runner) noticed() []string {
+	all := slices.Clone(r.state.Noticed)
+	for _, text := range r.warnings {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 func chain(digest, next string) string {
@@ -92,6 +107,7 @@ func (s *stage) checkpoint(ctx context.Context) error {
 				}
 			}
 		}
+		r.state.Noticed = r.noticed()
 		return record.WriteJSON(join(dir, "state.json"), r.state)
 	})
 	if err != nil {

@@ -223,7 +223,7 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 		}
 	}
 	r.state.Budgets.WallSeconds += time.Since(r.started).Seconds()
-	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, slices.Concat(r.warnings, r.state.Warnings, r.unwatched()), time.Now().UTC()
+	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, slices.Concat(r.noticed(), r.state.Warnings, r.unwatched()), time.Now().UTC()
 	return result, r.Dir.WriteResult(result)
 }
 

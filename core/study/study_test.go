@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -251,7 +252,7 @@ func TestKilledStudyResumes(t *testing.T) {
 }
 
 // TestKilledRunWithCriticResumes: a run of PPO that is killed in its first stage and in its second, which keeps the
-// critic, ends with the same episodes, policy and critic as one left alone. While the critic warms up, the policy stays.
+// critic, ends with the same episodes, policy, critic and warnings as one left alone. While the critic warms up, the policy stays.
 func TestKilledRunWithCriticResumes(t *testing.T) {
 	e := testEnv(t)
 	p, err := e.plan(t.Context(), "testdata/small", "critic", nil)
@@ -263,7 +264,7 @@ func TestKilledRunWithCriticResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed(t, broken, e.cache, "critic", 2)
-	killed(t, broken, e.cache, "critic", 2)
+	killed(t, broken, e.cache, "critic", 3)
 	if summary, err := Execute(t.Context(), e.options(p, broken)); err != nil || summary.Done != 1 {
 		t.Fatalf("%v, %+v", err, summary)
 	}
@@ -287,6 +288,11 @@ func TestKilledRunWithCriticResumes(t *testing.T) {
 	}
 	if a, b := results[0], results[1]; a.EpisodesDigest != b.EpisodesDigest || a.Checkpoint.Digest != b.Checkpoint.Digest || b.ResumedInexact || b.Attempts != 3 {
 		t.Errorf("after %d attempts (inexact: %v) episodes or weights differ:\n%s", b.Attempts, b.ResumedInexact, cmp.Diff(a, b))
+	}
+	if diff := cmp.Diff(results[0].Warnings, results[1].Warnings); diff != "" || !slices.ContainsFunc(results[0].Warnings, func(w string) bool {
+		return strings.Contains(w, "also reaches tokens of observations") // of the first stage
+	}) {
+		t.Errorf("warnings %q; after resuming in the second stage:\n%s", results[0].Warnings, diff)
 	}
 	if !bytes.Equal(critics[0], critics[1]) {
 		t.Error("the critic or its optimizer differs after resuming")

@@ -122,9 +122,10 @@ experiment "ppo" {
       }
     }
     algorithm "search-r1" {
-      estimator  = "gae"
-      group_size = 3
-      updates    = 2
+      estimator         = "gae"
+      group_size        = 3
+      updates           = 2
+      mask_observations = false
       gae {
         critic_warmup = 1
       }
