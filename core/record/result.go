@@ -99,7 +99,7 @@ const (
 	MetricEvidenceAny         = "evidence_any" // 1 where at least one gold passage was retrieved
 	MetricEvidenceAll         = "evidence_all" // 1 where every gold passage was retrieved
 	MetricSearches            = "searches"
-	MetricUnnecessarySearches = "unnecessary_searches" // searches that brought no gold passage not seen before
+	MetricUnnecessarySearches = "unnecessary_searches" // searches after all gold passages had been retrieved
 	MetricPolicyTokens        = "policy_tokens"
 )
 

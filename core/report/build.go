@@ -176,11 +176,25 @@ func undeclared(c, base *Cell) []string {
 			seeds[ch.Name] = append(seeds[ch.Name], fmt.Sprint(r.Seed))
 		}
 	}
-	var out []string
+	names := map[string][]string{} // that differ in the same seeds
 	for _, name := range slices.Sorted(maps.Keys(seeds)) {
-		out = append(out, fmt.Sprintf("undeclared difference: %s (%s against %s, seed %s)", name, c.Key, base.Key, strings.Join(seeds[name], ", ")))
+		in := plural("seed", seeds[name])
+		names[in] = append(names[in], name)
+	}
+	var out []string
+	for _, in := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, fmt.Sprintf("undeclared difference: %s (%s against %s, %s); the comparison is not controlled",
+			strings.Join(names[in], ", "), c.Key, base.Key, in))
 	}
 	return out
+}
+
+// plural names some things of a kind: "seed 1", "seeds 1, 2".
+func plural(kind string, which []string) string {
+	if len(which) != 1 {
+		kind += "s"
+	}
+	return kind + " " + strings.Join(which, ", ")
 }
 
 func declares(declared []string, name string) bool {
@@ -190,6 +204,8 @@ func declares(declared []string, name string) bool {
 func (r *Report) summarize(c *Cell, p Primary) (CellSummary, error) {
 	out := CellSummary{Key: c.Key, Arm: c.Arm, Axes: c.Axes, Label: c.Label, Baseline: c.Key == r.Baseline,
 		Planned: len(c.Runs), Statuses: map[record.Status]int{}}
+	var said []string              // warnings of the runs, each once
+	seeds := map[string][]string{} // by warning
 	for i := range c.Runs {
 		run := &c.Runs[i]
 		status := run.State.Status
@@ -221,7 +237,10 @@ func (r *Report) summarize(c *Cell, p Primary) (CellSummary, error) {
 			r.Notes = append(r.Notes, "resumed inexactly: "+where+" need not equal an uninterrupted run")
 		}
 		for _, w := range run.Result.Warnings {
-			r.Warnings = append(r.Warnings, where+": "+w)
+			if seeds[w] == nil {
+				said = append(said, w)
+			}
+			seeds[w] = append(seeds[w], fmt.Sprint(run.Seed))
 		}
 		for _, e := range p.Evaluations {
 			if len(run.Questions[e]) == 0 {
@@ -231,6 +250,9 @@ func (r *Report) summarize(c *Cell, p Primary) (CellSummary, error) {
 		if err := checkMeans(run); err != nil {
 			return CellSummary{}, err
 		}
+	}
+	for _, w := range said {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s, %s: %s", c.Key, plural("seed", seeds[w]), w))
 	}
 	for _, seed := range c.scoredSeeds(p.Evaluations) {
 		score, err := c.run(seed).score(p)

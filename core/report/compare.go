@@ -161,6 +161,7 @@ func (c *Comparison) document() document {
 	for _, r := range c.Rows {
 		tests.rows = append(tests.rows, append([]string{metricName(r.Metric) + " on " + r.Evaluation}, r.cells()...))
 	}
+	tests = tests.withoutEmpty()
 	spent := table{title: "What the runs spent", columns: []column{{"budget", false}, {"A", true}, {"B", true}, {"A ÷ B", true}}}
 	a, b := budgetMeans(CellSummary{Budgets: c.Budgets[0], Results: 1}), budgetMeans(CellSummary{Budgets: c.Budgets[1], Results: 1})
 	for i, name := range budgetNames() {

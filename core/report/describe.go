@@ -33,9 +33,37 @@ func spread(values []float64) Spread {
 type EvaluationSummary struct {
 	Name      string
 	Questions int
+	PerSeed   bool     // the seeds have different questions
 	Metrics   []string // in the order of the table
 	Hops      []int    // numbers of hops that occur, if more than one does
+	HopSizes  map[int]Sizes
 	Rows      []EvaluationRow
+}
+
+// size tells how many questions there are.
+func (e EvaluationSummary) size() string {
+	if e.PerSeed {
+		return count(e.Questions) + " questions per seed, different ones"
+	}
+	return count(e.Questions) + " questions"
+}
+
+// Sizes are the smallest and the largest number of questions over the runs.
+type Sizes struct{ Least, Most int }
+
+func (s Sizes) with(n int) Sizes {
+	if s.Most == 0 {
+		return Sizes{n, n}
+	}
+	return Sizes{min(s.Least, n), max(s.Most, n)}
+}
+
+// String is the number, or the range of numbers.
+func (s Sizes) String() string {
+	if s.Least == s.Most {
+		return count(s.Most)
+	}
+	return count(s.Least) + "–" + count(s.Most)
 }
 
 // EvaluationRow describes one cell.
@@ -72,8 +100,9 @@ func (r *Report) describe(s *Study) {
 }
 
 func (r *Report) describeOne(s *Study, evaluation string) EvaluationSummary {
-	out := EvaluationSummary{Name: evaluation}
-	metrics, hops := map[string]bool{}, map[int]bool{}
+	out := EvaluationSummary{Name: evaluation, HopSizes: map[int]Sizes{}}
+	metrics := map[string]bool{}
+	var ids []string
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		perMetric, perHops := map[string][]float64{}, map[int][]float64{}
@@ -81,6 +110,9 @@ func (r *Report) describeOne(s *Study, evaluation string) EvaluationSummary {
 		for _, seed := range c.scoredSeeds([]string{evaluation}) {
 			questions := c.run(seed).Questions[evaluation]
 			out.Questions = max(out.Questions, len(questions))
+			own := questionIDs(questions)
+			out.PerSeed = out.PerSeed || ids != nil && !slices.Equal(ids, own)
+			ids = own
 			values, byHops := map[string][]float64{}, map[int][]float64{}
 			for _, q := range questions {
 				for name, v := range q.Values {
@@ -100,7 +132,7 @@ func (r *Report) describeOne(s *Study, evaluation string) EvaluationSummary {
 			}
 			for h, vs := range byHops {
 				perHops[h] = append(perHops[h], mean(vs))
-				hops[h] = true
+				out.HopSizes[h] = out.HopSizes[h].with(len(vs))
 			}
 		}
 		if bad > 0 {
@@ -118,8 +150,8 @@ func (r *Report) describeOne(s *Study, evaluation string) EvaluationSummary {
 	out.Metrics = slices.SortedFunc(maps.Keys(metrics), func(a, b string) int {
 		return cmp.Or(cmp.Compare(position(knownMetrics(), a), position(knownMetrics(), b)), cmp.Compare(a, b))
 	})
-	if len(hops) > 1 {
-		out.Hops = slices.Sorted(maps.Keys(hops))
+	if len(out.HopSizes) > 1 {
+		out.Hops = slices.Sorted(maps.Keys(out.HopSizes))
 	}
 	return out
 }

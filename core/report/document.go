@@ -57,8 +57,12 @@ func (r *Report) document() document {
 		d.cells = append(d.cells, c.Key)
 	}
 	d.tables = append(d.tables, r.primaryTable(), r.checkpointTable(), r.scoreTable())
-	for _, e := range r.Evaluations {
-		d.tables = append(d.tables, evaluationTable(e))
+	for i, e := range r.Evaluations {
+		t := evaluationTable(e)
+		if i == 0 {
+			t.caption += meanings
+		}
+		d.tables = append(d.tables, t)
 		if len(e.Hops) > 0 {
 			d.tables = append(d.tables, r.hopTable(e))
 		}
@@ -85,11 +89,15 @@ func (r *Report) figureName() string {
 }
 
 func (r *Report) primaryTable() table {
+	adjusted := fmt.Sprintf("p (Holm) is adjusted over all %d cells but the baseline, whether finished or not", len(r.Primary))
+	if len(r.Primary) == 1 {
+		adjusted = "With one comparison there is nothing to adjust for: p (Holm) is p"
+	}
 	t := table{title: "Primary comparison: " + r.figureName() + ", against " + r.Baseline,
 		caption: fmt.Sprintf("Per seed, the difference of the two cells on the same questions; mean ± critical t · sd/√seeds and its t-test over seeds. "+
-			"p (Holm) is adjusted over all %d cells but the baseline, whether finished or not; significant means p (Holm) ≤ %.2g.", len(r.Primary), alpha),
+			"%s; significant means p (Holm) ≤ %.2g.", adjusted, alpha),
 		columns: []column{{"cell", false}, {"verdict", false}, {"difference", true}, {"95 % interval", true}, {"p (Holm)", true}, {"p", true},
-			{"t", true}, {"critical t", true}, {"seeds", true}, {"mean", true}, {"baseline", true}, {"is", false}}}
+			{"t", true}, {"critical t", true}, {"seeds", true}, {"mean", true}, {"baseline", true}, {"kind", false}}}
 	for _, p := range r.Primary {
 		difference, span, adjusted, pv, tv, critical := dash, dash, dash, dash, dash, dash
 		if len(p.Seeds) > 0 {
@@ -99,7 +107,7 @@ func (r *Report) primaryTable() table {
 			span, critical = signedInterval(p.Test.Interval), fmt.Sprintf("%.2f", p.Test.Critical)
 		}
 		if p.Test.HasP {
-			adjusted, pv, tv = pValue(p.Adjusted), pValue(p.Test.P), strings.Replace(fmt.Sprintf("%.2f", p.Test.T), "-", "−", 1)
+			adjusted, pv, tv = pValue(p.Adjusted), pValue(p.Test.P), minus(fmt.Sprintf("%.2f", p.Test.T))
 		}
 		row := []string{p.Cell, p.Verdict, difference, span, adjusted, pv, tv, critical, strconv.Itoa(len(p.Seeds)), figure(p.CellMean),
 			figure(p.BaseMean), orDash(p.Label)}
@@ -114,6 +122,28 @@ func (r *Report) checkpointTable() table {
 	for _, c := range r.Checkpoints {
 		t.rows = append(t.rows, append([]string{c.Cell, c.Evaluation, strconv.Itoa(c.Seeds)}, c.cells()...))
 	}
+	return t.withoutEmpty()
+}
+
+// withoutEmpty leaves out the columns that have nothing in any row.
+func (t table) withoutEmpty() table {
+	if len(t.rows) == 0 {
+		return t
+	}
+	var used []int
+	for i := range t.columns {
+		if slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != dash }) {
+			used = append(used, i)
+		}
+	}
+	columns, rows := t.columns, t.rows
+	t.columns, t.rows = nil, make([][]string, len(rows))
+	for _, i := range used {
+		t.columns = append(t.columns, columns[i])
+		for j := range rows {
+			t.rows[j] = append(t.rows[j], rows[j][i])
+		}
+	}
 	return t
 }
 
@@ -122,7 +152,7 @@ const checkpointCaption = "A small p says that these trained checkpoints differ 
 
 // checkpointColumns are the columns that [CheckpointRow.cells] fills, for the two systems' names.
 func checkpointColumns(a, b string) []column {
-	return []column{{"questions", true}, {"difference", true}, {"sign-flip p", true}, {"sign patterns", false}, {"only " + a + " right", true},
+	return []column{{"questions", true}, {"difference", true}, {"sign-flip p", true}, {"sign flips", false}, {"only " + a + " right", true},
 		{"only " + b + " right", true}, {"McNemar p", true}}
 }
 
@@ -173,11 +203,18 @@ func (r *Report) scoreTable() table {
 		}
 		t.rows = append(t.rows, row)
 	}
-	return t
+	if !slices.ContainsFunc(r.Cells, func(c CellSummary) bool { return c.Interval != nil }) {
+		t.caption = ""
+	}
+	return t.withoutEmpty()
 }
 
+// meanings say what the known metrics count.
+const meanings = " EM and F1 are of the answer, from 0 to 1. Evidence recall: share of the questions for which any, or all, of the gold passages " +
+	"were retrieved. Searches and tokens are per question; unnecessary searches are those after all gold passages had been retrieved."
+
 func evaluationTable(e EvaluationSummary) table {
-	t := table{title: fmt.Sprintf("On %s (%s questions)", e.Name, count(e.Questions)),
+	t := table{title: fmt.Sprintf("On %s (%s)", e.Name, e.size()),
 		caption: "Means over questions, then over seeds, ± standard deviation over seeds. Descriptive.",
 		columns: []column{{"cell", false}, {"seeds", true}}}
 	for _, m := range e.Metrics {
@@ -208,7 +245,7 @@ func (r *Report) hopTable(e EvaluationSummary) table {
 		if h == 1 {
 			name = "1 hop"
 		}
-		t.columns = append(t.columns, column{name, true})
+		t.columns = append(t.columns, column{fmt.Sprintf("%s (n = %s)", name, e.HopSizes[h]), true})
 	}
 	for _, row := range e.Rows {
 		cells := []string{row.Cell}
@@ -226,7 +263,9 @@ func (r *Report) hopTable(e EvaluationSummary) table {
 
 func (r *Report) budgetTable() table {
 	t := table{title: "What a run spent",
-		caption: "Means over the runs with a result. In brackets, the ratio to the baseline: arms are comparable where budgets are.",
+		caption: "Means over the runs with a result. In brackets, the ratio to the baseline: arms are comparable where budgets are. Sampled: written by the " +
+			"policy in training episodes. Decoded: computed by the sampler for them, prompts and observations included. Trained: with a loss, times epochs. " +
+			"Evaluations are not counted.",
 		columns: []column{{"cell", false}, {"runs", true}, {"sampled tokens", true}, {"decoded tokens", true}, {"trained tokens", true},
 			{"tool calls", true}, {"optimizer steps", true}}}
 	if r.Options.Times {
@@ -296,7 +335,7 @@ func (r *Report) sensitivityTable() table { return sensitivityTable(r.Sensitivit
 func sensitivityTable(rows []SensitivityRow) table {
 	t := table{title: "Smallest difference that can be told from noise",
 		caption: "At the first and strictest step of Holm. Observed: from there on the test rejects. True: found in 80 of 100 such studies.",
-		columns: []column{{"taken from", false}, {"seeds", true}, {"observed difference", true}, {"true difference", true}}}
+		columns: []column{{"taken from", false}, {"seeds", true}, {"smallest observed", true}, {"smallest true", true}}}
 	for _, s := range rows {
 		t.rows = append(t.rows, []string{s.Basis, strconv.Itoa(s.Seeds), figure(s.Detectable.Observed), figure(s.Detectable.Power80)})
 	}
@@ -317,7 +356,7 @@ func (r *Report) runTable() table {
 	}
 	axisNames := slices.Sorted(maps.Keys(axes))
 	statuses = slices.DeleteFunc(statuses, func(s record.Status) bool { return !seen[s] })
-	t := table{title: "Cells and runs", columns: []column{{"cell", false}, {"is", false}, {"arm", false}}}
+	t := table{title: "Cells and runs", columns: []column{{"cell", false}, {"kind", false}, {"arm", false}}}
 	for _, a := range axisNames {
 		t.columns = append(t.columns, column{a, false})
 	}
@@ -378,11 +417,20 @@ func figureLike(v, like float64) string {
 }
 
 func signed(v float64) string {
-	s := figure(v)
-	if v >= 0 && s != dash {
+	s := minus(figure(v))
+	if s != dash && !strings.HasPrefix(s, "−") {
 		s = "+" + s
 	}
-	return strings.Replace(s, "-", "−", 1)
+	return s
+}
+
+// minus writes a minus sign for the hyphen of a formatted number, and none before one that was rounded to 0.
+func minus(s string) string {
+	digits, negative := strings.CutPrefix(s, "-")
+	if negative && strings.Trim(digits, "0.") != "" {
+		return "−" + digits
+	}
+	return digits
 }
 
 func interval(i stats.Interval) string { return figure(i.Low) + " … " + figure(i.High) }

@@ -6,11 +6,13 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,7 +85,7 @@ func TestPrimary(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	r := build(t, demoCells(), seedsTo(5), Options{})
-	if !containsAny(r.Warnings, "undeclared difference: index.dense (tree_grpo against search_r1, seed 1, 2, 4, 5)") {
+	if !containsAny(r.Warnings, "undeclared difference: index.dense (tree_grpo against search_r1, seeds 1, 2, 4, 5); the comparison is not controlled") {
 		t.Errorf("undeclared index: %q", r.Warnings)
 	}
 	if containsAny(r.Warnings, "policy.main") || containsAny(r.Warnings, "dataset.experts") {
@@ -91,6 +93,49 @@ func TestWarnings(t *testing.T) {
 	}
 	if !containsAny(r.Warnings, "failed: tree_grpo, seed 3") || !containsAny(r.Notes, "stopped by a guard: search_r1, seed 2") {
 		t.Errorf("failed and stopped runs: %q %q", r.Warnings, r.Notes)
+	}
+}
+
+// What the runs of a cell warn of alike is said once, with their seeds.
+func TestWarningsOfRunsAreGathered(t *testing.T) {
+	c := Cell{Key: "a"}
+	for seed, warnings := range map[int64][]string{0: {"both", "one"}, 1: {"both"}} {
+		c.Runs = append(c.Runs, RunResult{ID: fmt.Sprint(seed), Seed: seed, HasResult: true, Result: record.Result{Warnings: warnings}})
+	}
+	slices.SortFunc(c.Runs, func(a, b RunResult) int { return int(a.Seed - b.Seed) })
+	var r Report
+	_, err := r.summarize(&c, Primary{})
+	must(t, err)
+	if want := []string{"a, seeds 0, 1: both", "a, seed 0: one"}; !slices.Equal(r.Warnings, want) {
+		t.Errorf("got %q, want %q", r.Warnings, want)
+	}
+}
+
+func TestColumnsWithoutContents(t *testing.T) {
+	in := table{columns: []column{{name: "cell"}, {name: "empty"}, {name: "half"}}, rows: [][]string{{"a", dash, "1"}, {"b", dash, dash}}}
+	out := in.withoutEmpty()
+	if len(out.columns) != 2 || out.columns[1].name != "half" || !slices.Equal(out.rows[1], []string{"b", dash}) {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestSigned(t *testing.T) {
+	for v, want := range map[float64]string{-1e-9: "+0.000", 0: "+0.000", -.0006: "−0.001", 2.5: "+2.500", -12345: "−12,345", math.NaN(): dash} {
+		if got := signed(v); got != want {
+			t.Errorf("signed(%v) is %q, want %q", v, got, want)
+		}
+	}
+	if got := minus("-0.00"); got != "0.00" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	if got := (Sizes{}).with(1200).with(1200).String(); got != "1,200" {
+		t.Errorf("got %q", got)
+	}
+	if got := (Sizes{}).with(80).with(75).with(90).String(); got != "75–90" {
+		t.Errorf("got %q", got)
 	}
 }
 

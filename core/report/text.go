@@ -41,6 +41,7 @@ func (d document) text(w io.Writer, width int) error {
 		b.WriteString(strings.Repeat("-", limit(uniseg.StringWidth(title), width)) + "\n")
 		t.text(&b, width)
 		if t.caption != "" {
+			b.WriteString("\n")
 			wrap(&b, "", printable(t.caption), width)
 		}
 	}
@@ -79,7 +80,10 @@ func (t table) text(b *strings.Builder, width int) {
 		// The first column stands beside each of the others.
 		widths[0] = min(widths[0], max(minFirst, width-2-slices.Max(widths[1:])))
 	}
-	for _, part := range splitColumns(widths, width) {
+	for i, part := range splitColumns(widths, width) {
+		if i > 0 {
+			b.WriteString("\n")
+		}
 		line := func(cell func(i int) string) {
 			var parts []string
 			for _, i := range part {
@@ -97,7 +101,6 @@ func (t table) text(b *strings.Builder, width int) {
 		for _, row := range t.rows {
 			line(func(i int) string { return row[i] })
 		}
-		b.WriteString("\n")
 	}
 }
 
