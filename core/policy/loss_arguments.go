@@ -106,7 +106,7 @@ func (p *lossPlan) arguments(args *arguments, dtype dtypes.DType, b *lossBatch) 
 				}
 				return 1
 			})
-		case len(n.Inputs) == 0 && !differentiable(n.Op):
+		case p.given(n):
 			array(p.levels[i], 1, func(at int) float64 { return s.data(n, at) })
 		}
 	}

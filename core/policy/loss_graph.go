@@ -93,7 +93,10 @@ func (b *lossGraph) node(i int, n objective.Node, leaves map[objective.Op]*Node)
 	if differentiable(n.Op) {
 		return leaves[n.Op]
 	}
-	if len(n.Inputs) == 0 {
+	if live, ok := b.plan.live[n.Op]; ok {
+		return StopGradient(leaves[live])
+	}
+	if b.plan.given(n) {
 		return b.array(level) // a field, or what was recorded
 	}
 	x := make([]*Node, len(n.Inputs))

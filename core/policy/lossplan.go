@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/forage-rl/forage/core/sdk/objective"
@@ -25,6 +26,29 @@ type lossPlan struct {
 	terminals []int
 	inGraph   []bool // nodes that the graph computes
 	constant  map[int]float64
+	live      map[objective.Op]objective.Op // recorded leaves that equal what the network reads now
+}
+
+// beforeStep is the plan for the first optimizer step of an update: there what is recorded before it, old_logp or
+// old_value, is what the network reads, without a gradient, and need not be computed apart.
+func (p *lossPlan) beforeStep(recorded objective.Op) *lossPlan {
+	first := *p
+	first.id += " " + string(recorded)
+	first.live = maps.Clone(p.live)
+	if first.live == nil {
+		first.live = map[objective.Op]objective.Op{}
+	}
+	first.live[recorded] = objective.OpLogP
+	if recorded == objective.OpOldValue {
+		first.live[recorded] = objective.OpValue
+	}
+	return &first
+}
+
+// given says whether a node is a leaf whose values the host gives.
+func (p *lossPlan) given(n objective.Node) bool {
+	_, live := p.live[n.Op]
+	return len(n.Inputs) == 0 && !differentiable(n.Op) && !live
 }
 
 // newLossPlan gives nil where the objective is not of that form (a group's or the mini-batch's value used in more than

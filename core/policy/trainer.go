@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/forage-rl/forage/core/sdk/objective"
@@ -126,12 +127,12 @@ func (t *Trainer) Update(ctx context.Context, spec UpdateSpec) (UpdateMetrics, e
 		return UpdateMetrics{}, err
 	}
 	m := UpdateMetrics{Metrics: map[string]float64{}}
-	for range u.spec.Epochs {
-		for _, batch := range u.spec.MiniBatches {
+	for epoch := range u.spec.Epochs {
+		for b, batch := range u.spec.MiniBatches {
 			if err := checkContext(ctx); err != nil {
 				return m, err
 			}
-			if err := u.step(ctx, batch, &m); err != nil {
+			if err := u.step(ctx, batch, epoch+b == 0, &m); err != nil {
 				return m, err
 			}
 		}
@@ -161,6 +162,7 @@ type updating struct {
 	*Trainer
 	spec      UpdateSpec
 	plan      *lossPlan       // nil: the host differentiates the objective
+	first     *lossPlan       // for the first optimizer step
 	linear    *lossPlan       // the leaves with coefficients from the host
 	rows      []objective.Row // of the samples; leaves filled in as they are computed
 	seqs      []Sequence
@@ -197,8 +199,9 @@ func (t *Trainer) newUpdate(ctx context.Context, spec UpdateSpec) (*updating, er
 }
 
 // record computes what the objective reads of the network before the update, and of the reference, at the selected
-// tokens, as far as it is not known.
+// tokens, as far as it is not known and the first optimizer step does not find it out itself.
 func (u *updating) record(ctx context.Context) error {
+	u.first = u.plan
 	for _, leaf := range []struct {
 		op        objective.Op
 		reference bool
@@ -208,13 +211,22 @@ func (u *updating) record(ctx context.Context) error {
 		if !u.spec.Objective.Uses(leaf.op) {
 			continue
 		}
+		first := !leaf.reference && u.plan != nil // the first step finds out what it needs
+		if len(u.spec.MiniBatches) > 0 {
+			for _, i := range u.spec.MiniBatches[0] {
+				first = first && u.spec.Samples[i].Known[leaf.op] == nil
+			}
+		}
 		var missing []int
 		for i := range u.rows {
-			if known, ok := u.spec.Samples[i].Known[leaf.op]; ok {
+			if known := u.spec.Samples[i].Known[leaf.op]; known != nil {
 				*column(&u.rows[i], leaf.op) = widen(known)
-			} else {
+			} else if !first || !u.inFirst(i) {
 				missing = append(missing, i)
 			}
+		}
+		if first {
+			u.first = u.first.beforeStep(leaf.op)
 		}
 		if len(missing) == 0 {
 			continue
@@ -232,6 +244,11 @@ func (u *updating) record(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// inFirst says whether the first optimizer step trains on tokens of a sample.
+func (u *updating) inFirst(sample int) bool {
+	return len(u.spec.MiniBatches) > 0 && len(u.positions[sample]) > 0 && slices.Contains(u.spec.MiniBatches[0], sample)
 }
 
 // column is the array of a row that holds a leaf.

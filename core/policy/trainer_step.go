@@ -11,8 +11,8 @@ import (
 	"github.com/forage-rl/forage/core/sdk/objective"
 )
 
-// step takes one optimizer step on a mini-batch.
-func (u *updating) step(ctx context.Context, batch []int, m *UpdateMetrics) error {
+// step takes one optimizer step on a mini-batch, which may be the first of the update.
+func (u *updating) step(ctx context.Context, batch []int, first bool, m *UpdateMetrics) error {
 	trained := 0
 	for _, i := range batch {
 		trained += len(u.positions[i])
@@ -29,15 +29,15 @@ func (u *updating) step(ctx context.Context, batch []int, m *UpdateMetrics) erro
 	defer func() {
 		_ = weights.release() // frees what the step replaced; a failure there leaves nothing to undo
 	}()
-	result, grads, processed, err := u.gradient(ctx, weights, batch)
+	result, grads, processed, err := u.gradient(ctx, weights, batch, first)
 	if err != nil {
 		return err
 	}
 	norm, err := u.norm(grads)
 	if err == nil && !finite(norm) {
-		err = u.nonFinite(ctx, weights, batch, m.Steps, "gradient")
+		err = u.nonFinite(ctx, weights, batch, first, m.Steps, "gradient")
 	} else if err == nil && !finite(result.Loss) {
-		err = u.nonFinite(ctx, weights, batch, m.Steps, "loss")
+		err = u.nonFinite(ctx, weights, batch, first, m.Steps, "loss")
 	}
 	if err != nil {
 		_ = finalize(grads...) // the first error is the one to report
@@ -67,7 +67,7 @@ func (u *updating) step(ctx context.Context, batch []int, m *UpdateMetrics) erro
 }
 
 // gradient computes the objective on a mini-batch, and its gradient with respect to every weight.
-func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int) (result objective.Result, grads []*tensors.Tensor, processed int, err error) {
+func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int, first bool) (result objective.Result, grads []*tensors.Tensor, processed int, err error) {
 	fail := func(err error) (objective.Result, []*tensors.Tensor, int, error) {
 		_ = finalize(grads...) // the first error is the one to report
 		return objective.Result{}, nil, 0, err
@@ -85,6 +85,9 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 	}
 	lb := lossBatch{positions: positions}
 	plan := u.plan
+	if first {
+		plan = u.first
+	}
 	if plan == nil {
 		plan = u.linear
 		if err := u.hostGradient(ctx, weights, batch, rows, &lb); err != nil {
@@ -119,6 +122,15 @@ func (u *updating) gradient(ctx context.Context, weights *weightSet, batch []int
 					(*column(&rows[k], op))[pos] = flats[l][at]
 				}
 				at++
+			}
+		}
+	}
+	for recorded, live := range plan.live {
+		for k, i := range batch {
+			old := column(&rows[k], recorded)
+			if *old == nil {
+				*old = *column(&rows[k], live)
+				*column(&u.rows[i], recorded) = *old
 			}
 		}
 	}
@@ -264,13 +276,13 @@ func (u *updating) apply(weights *weightSet, grads []*tensors.Tensor, scale, rat
 }
 
 // nonFinite finds the first sample that alone gives a value that is not finite.
-func (u *updating) nonFinite(ctx context.Context, weights *weightSet, batch []int, step int, what string) error {
+func (u *updating) nonFinite(ctx context.Context, weights *weightSet, batch []int, first bool, step int, what string) error {
 	e := &NonFiniteError{Step: step, Objective: u.spec.Objective.Name, Sample: -1, What: what}
 	for _, i := range batch {
 		if len(u.positions[i]) == 0 {
 			continue
 		}
-		result, grads, _, err := u.gradient(ctx, weights, []int{i})
+		result, grads, _, err := u.gradient(ctx, weights, []int{i}, first)
 		if err != nil {
 			continue // the sample cannot stand alone (pairs): it is not the one to name
 		}

@@ -215,7 +215,7 @@ func checkGradient(t *testing.T, u *updating, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, grads, _, err := u.gradient(t.Context(), base, all)
+	_, grads, _, err := u.gradient(t.Context(), base, all, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func checkGradient(t *testing.T, u *updating, n int) {
 			}
 			moved.tensors = append(moved.tensors, x)
 		}
-		r, _, _, err := u.gradient(t.Context(), moved, all)
+		r, _, _, err := u.gradient(t.Context(), moved, all, false)
 		if err != nil {
 			t.Fatal(err)
 		}
