@@ -532,9 +532,15 @@ func (a *Ablation) axis(name string) *Axis {
 // cellRefs reads exclude or include: blocks, or an attribute that is a list of objects.
 func (c *resolver) cellRefs(r *reader, a *Ablation, name string) []CellRef {
 	var list []CellRef
+	add := func(at hcl.Range, v cty.Value) {
+		before := len(c.diags)
+		if ref := c.cellRef(a, at, v); len(c.diags) == before { // half of one would name other cells
+			list = append(list, ref)
+		}
+	}
 	if elements, ok := r.list(name); ok {
 		for _, element := range elements {
-			list = append(list, c.cellRef(a, r.at(name), element))
+			add(r.at(name), element)
 		}
 	}
 	for _, b := range r.blocks(name) {
@@ -546,7 +552,7 @@ func (c *resolver) cellRefs(r *reader, a *Ablation, name string) []CellRef {
 			}
 		}
 		inner.done()
-		list = append(list, c.cellRef(a, b.def, cty.ObjectVal(fields)))
+		add(b.def, cty.ObjectVal(fields))
 	}
 	return list
 }

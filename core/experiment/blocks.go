@@ -84,8 +84,8 @@ func (c *resolver) corpus(ref *blockRef) *Corpus {
 	}
 	r := c.read(n)
 	v := &Corpus{Handle: ref.String(), Range: n.def}
-	r.oneOf("path", "builtin")
-	v.Paths, v.Builtin = r.oneOrMore("path"), r.builtin()
+	source := r.oneOf("path", "builtin")
+	v.Paths, v.Builtin = r.paths("path"), r.builtin()
 	v.Limit = r.whole("limit", 0, 1)
 	world := r.block("world")
 	if v.Builtin != "" {
@@ -93,7 +93,7 @@ func (c *resolver) corpus(ref *blockRef) *Corpus {
 		if world != nil {
 			v.World = c.world(world, "")
 		}
-	} else if world != nil || r.has("seed") {
+	} else if has := r.has("seed") || world != nil; has && source == "path" {
 		c.errorf(n.def, "Unsupported attribute", "seed and world are for a built-in corpus; this one is read from a path.")
 	}
 	r.done()
@@ -141,7 +141,7 @@ func (c *resolver) encoder(ref *blockRef) *Encoder {
 	}
 	r := c.read(n)
 	v := &Encoder{Handle: ref.String(), Range: n.def}
-	v.Path = r.text("path", "")
+	v.Path = r.path("path")
 	v.Kind = "model"
 	if !r.has("path") {
 		v.Kind = r.choice("kind", "", "hashed", "model")
@@ -274,7 +274,7 @@ func (c *resolver) dataset(ref *blockRef) *Dataset {
 	r := c.read(n)
 	v := &Dataset{Handle: ref.String(), Range: n.def}
 	source := r.oneOf("path", "builtin", "artefact", "concat")
-	v.Path, v.Builtin = r.text("path", ""), r.builtin()
+	v.Path, v.Builtin = r.path("path"), r.builtin()
 	if r.has("artefact") {
 		if a := r.reference("artefact", "artefact"); a != nil {
 			v.Artefact = a.Name
@@ -352,7 +352,7 @@ func (c *resolver) policy(ref *blockRef, role string) *Policy {
 	r := c.read(n)
 	v := &Policy{Handle: key, Range: n.def}
 	source := r.oneOf("path", "builtin", "init", "endpoint")
-	v.Path, v.Builtin = r.text("path", ""), r.builtin()
+	v.Path, v.Builtin = r.path("path"), r.builtin()
 	if init := r.block("init"); init != nil {
 		v.Init = c.initial(init)
 	}

@@ -20,8 +20,8 @@ import (
 // functions are those of every study: pure ones of the cty library. There is no clock, randomness or environment.
 func functions() map[string]function.Function {
 	return map[string]function.Function{
-		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "int": stdlib.IntFunc, "log": stdlib.LogFunc,
-		"pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "max": stdlib.MaxFunc, "min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc,
+		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "int": stdlib.IntFunc, "log": aNumber(stdlib.LogFunc),
+		"pow": aNumber(stdlib.PowFunc), "signum": stdlib.SignumFunc, "max": stdlib.MaxFunc, "min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc,
 		"chomp": stdlib.ChompFunc, "chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc,
 		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "csvdecode": stdlib.CSVDecodeFunc,
 		"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "format": stdlib.FormatFunc,
@@ -38,6 +38,20 @@ func functions() map[string]function.Function {
 		"upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 		"metric": metricFunction(), "best": bestFunction(),
 	}
+}
+
+// aNumber says plainly that arguments such as those of log(-1, 2) lead to no number, where the library panics.
+func aNumber(f function.Function) function.Function {
+	return function.New(&function.Spec{
+		Params: f.Params(), Type: function.StaticReturnType(cty.Number),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			v, err := f.Call(args)
+			if panicked := (function.PanicError{}); errors.As(err, &panicked) {
+				return cty.NilVal, errors.New("for these arguments it is not a number")
+			}
+			return v, err
+		},
+	})
 }
 
 // Metric names a number of an evaluation, or the mean of that number over several.

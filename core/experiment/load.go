@@ -46,6 +46,7 @@ type Study struct {
 	artefacts map[string]cty.Value // every artefact that a reference names
 	bases     map[string]*attr     // block → its attribute base
 
+	torn      bool            // files are not there, or have errors of syntax
 	broken    bool            // there were errors in reading the files
 	used      map[string]bool // references followed: var.x, local.x, dataset.x …
 	frames    map[frameKey]*frame
@@ -67,6 +68,10 @@ func (s *Study) Files() map[string]*hcl.File {
 	}
 	return files
 }
+
+// Readable says whether all files of the study were there and without errors of syntax. Of others, what is missing in
+// blocks and references is a guess.
+func (s *Study) Readable() bool { return !s.torn }
 
 // blockKinds are the top-level blocks that references lead to.
 var blockKinds = []string{"corpus", "encoder", "index", "dataset", "tool", "agent", "policy", "experiment", "set"}
@@ -91,6 +96,7 @@ func Load(ctx context.Context, path string, inputs Inputs, source SchemaSource) 
 	}
 	files, err := s.locate(path)
 	if err != nil {
+		s.torn = true
 		return s, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "No study", Detail: err.Error()}}
 	}
 	var diags hcl.Diagnostics
@@ -182,6 +188,7 @@ func (s *Study) readFile(name string, order *[]*node) (included []string, diags 
 		s.own[name] = true
 	}
 	file, diags := s.parseFile(name)
+	s.torn = s.torn || diags.HasErrors()
 	if file == nil || file.Body == nil {
 		return nil, diags
 	}
@@ -327,8 +334,10 @@ func (s *Study) readRoot(order []*node) hcl.Diagnostics {
 			}
 			s.Root = filepath.Clean(root)
 		}
-		if name := r.text("name", ""); name != "" {
+		if name := r.text("name", s.Name); name == filepath.Base(name) && filepath.IsLocal(name) && name != "." {
 			s.Name = name
+		} else {
+			c.errorf(r.at("name"), "Invalid name", "The records of the study are kept in a folder of this name: it cannot be empty or a path, got %q.", name)
 		}
 		r.done()
 	}

@@ -273,6 +273,20 @@ func overlay(keys []overlayStep, a *attr) *node {
 	return n
 }
 
+// laidBy is the axis that made the block, nil for one that is written.
+func (n *node) laidBy() *Axis {
+	for len(n.attrs) == 0 && len(n.blocks) == 1 {
+		n = n.blocks[0]
+	}
+	if len(n.attrs) != 1 || len(n.blocks) > 0 {
+		return nil
+	}
+	for _, a := range n.attrs {
+		return a.axis
+	}
+	return nil
+}
+
 type overlayStep struct {
 	typ    string
 	labels []string

@@ -230,7 +230,7 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type, p *Plugin) (any, stri
 	case schema.Int:
 		n, err := wholeOf(v)
 		if err != nil {
-			return nil, "a whole number is required, got " + shown(v)
+			return nil, wantWhole(v) + " is required, got " + shown(v)
 		}
 		return float64(n), ""
 	case schema.StringList, schema.NumberList, schema.IndexRefs, schema.CorpusRefs, schema.PolicyRefs, schema.AgentRefs:

@@ -187,7 +187,7 @@ func (r *reader) integer(name string, fallback, low int64) int64 {
 	}
 	n, err := wholeOf(v)
 	if err != nil {
-		r.wrong(name, "a whole number", v)
+		r.wrong(name, wantWhole(v), v)
 		return fallback
 	}
 	if n < low {
@@ -197,15 +197,23 @@ func (r *reader) integer(name string, fallback, low int64) int64 {
 	return n
 }
 
-// maxWhole is the largest whole number that a float64 counts without gaps.
+// maxWhole is where a float64 begins to count with gaps.
 const maxWhole = 1 << 53
+
+// wantWhole is what a value should be that [wholeOf] refuses.
+func wantWhole(v cty.Value) string {
+	if f, err := numberOf(v); err == nil && math.Abs(f) >= maxWhole {
+		return "a whole number of fewer than 16 digits"
+	}
+	return "a whole number"
+}
 
 func wholeOf(v cty.Value) (int64, error) {
 	f, err := numberOf(v)
 	if err != nil {
 		return 0, err
 	}
-	if f != math.Trunc(f) || math.Abs(f) > maxWhole {
+	if f != math.Trunc(f) || math.Abs(f) >= maxWhole {
 		return 0, fmt.Errorf("a whole number is required, got %s", formatNumber(f))
 	}
 	return int64(f), nil
@@ -269,21 +277,39 @@ func (r *reader) texts(name string) ([]string, bool) {
 	return list, true
 }
 
-// oneOrMore reads a text or a list of texts.
-func (r *reader) oneOrMore(name string) []string {
+// path reads the place of a file or folder.
+func (r *reader) path(name string) string {
+	text := r.text(name, "")
+	if v, ok := r.value(name); ok && v.Type() == cty.String {
+		r.notBlank(name, text)
+	}
+	return text
+}
+
+func (r *reader) notBlank(name, path string) {
+	if strings.TrimSpace(path) == "" {
+		r.c.errorf(r.at(name), "Invalid value", "%s is empty; it must name a file or a folder.", name)
+	}
+}
+
+// paths reads a path or a list of paths.
+func (r *reader) paths(name string) []string {
 	v, ok := r.value(name)
 	if !ok {
 		return nil
 	}
 	if !isList(v) {
-		if s := r.text(name, ""); s != "" {
-			return []string{s}
+		if path := r.path(name); path != "" {
+			return []string{path}
 		}
 		return nil
 	}
 	list, ok := r.texts(name)
 	if ok && len(list) == 0 {
 		r.c.errorf(r.at(name), "Invalid value", "%s is a text or a list of at least one text.", name)
+	}
+	for _, path := range list {
+		r.notBlank(name, path)
 	}
 	return list
 }
@@ -404,7 +430,7 @@ func (c *resolver) labels(n *node, want int, what string) bool {
 	if want == 0 {
 		c.errorf(n.def, "Unexpected label", "A block %s has no label here.", n.typ)
 	} else {
-		c.errorf(n.def, "Missing label", "A block %s has one label: %s.", n.typ, what)
+		c.errorf(n.def, "Wrong number of labels", "A block %s has one label, %s; got %d.", n.typ, what, len(n.labels))
 	}
 	return false
 }
@@ -421,8 +447,7 @@ func (r *reader) done() {
 			where = "this place"
 		}
 		if a.axis != nil {
-			r.c.errorf(a.axis.PathRange, "Path not found", "The axis %q leads to %s, but arm %q has no attribute %q there.%s Correct the path, or name the arms that have it: arms = [...].",
-				a.axis.Name, a.axis.Path, r.c.arm, name, didYouMean(name, r.attributes))
+			r.c.lacks(a.axis, fmt.Sprintf("there is no attribute %q in %s", name, where), didYouMean(name, r.attributes))
 			continue
 		}
 		if slices.Contains(r.blockTypes, name) {
@@ -435,7 +460,17 @@ func (r *reader) done() {
 		if slices.Contains(r.blockTypes, b.typ) {
 			continue
 		}
-		if slices.Contains(r.attributes, b.typ) {
+		isAttribute := slices.Contains(r.attributes, b.typ)
+		switch x := b.laidBy(); {
+		case x == nil:
+		case isAttribute:
+			r.c.lacks(x, fmt.Sprintf("%s is an attribute of %s, and nothing is within it", b.typ, r.n.typ), "")
+			continue
+		default:
+			r.c.lacks(x, fmt.Sprintf("there is no block %q in %s", b.typ, r.n.typ), didYouMean(b.typ, slices.Concat(r.attributes, r.blockTypes)))
+			continue
+		}
+		if isAttribute {
 			r.c.errorf(b.def, "Attribute expected", "%s is an attribute: write %s = ….", b.typ, b.typ)
 			continue
 		}

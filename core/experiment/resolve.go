@@ -195,7 +195,10 @@ func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem, h
 				return nil, typ + "." + steps[1] + " is a block; a path leads to an attribute", ""
 			}
 			b := n.find(typ + "." + steps[1])
-			if b == nil || typ == "stage" && !c.listsStage(n, steps[1]) {
+			if b != nil && typ == "stage" && !c.listsStage(n, steps[1]) {
+				return nil, "its stages leave out " + quote(steps[1]), ""
+			}
+			if b == nil {
 				return nil, "it has no " + typ + " " + quote(steps[1]), didYouMean(steps[1], labelsOf(n, typ))
 			}
 			path = append(path, overlayStep{typ, []string{steps[1]}})
@@ -205,10 +208,10 @@ func (c *resolver) walk(n *node, steps []string) (path []overlayStep, problem, h
 		b := n.find(typ)
 		step := overlayStep{typ: typ}
 		if b == nil {
-			switch typ {
-			case "algorithm", "reward":
+			switch {
+			case n != nil && (typ == "algorithm" || typ == "reward"):
 				return nil, "there is no block " + typ, ""
-			case "optimizer":
+			case typ == "optimizer":
 				step.labels = []string{"adamw"}
 			}
 		}

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -97,8 +98,7 @@ func (c *resolver) swap(r *reader, name, kind string, refs map[string]*blockRef)
 	for _, key := range sortedKeys(over.attrs) {
 		a := over.attrs[key]
 		if refs[key] == nil {
-			c.errorf(a.axis.PathRange, "Path not found", "The axis %q leads to %s, but arm %q has no %q in %s.%s Correct the path, or name the arms that have it: arms = [...].",
-				a.axis.Name, a.axis.Path, c.arm, key, name, didYouMean(key, sortedKeys(refs)))
+			c.lacks(a.axis, fmt.Sprintf("there is no %q in %s", key, name), didYouMean(key, sortedKeys(refs)))
 			continue
 		}
 		inner := c.read(over)
@@ -297,7 +297,11 @@ func (c *resolver) runtime(r *reader) {
 		return
 	}
 	inner := c.read(n)
-	c.run.Runtime = Runtime{Backend: inner.text("backend", ""), MicroBatchTokens: inner.whole("micro_batch_tokens", 0, 1), Workers: inner.whole("workers", 0, 1)}
+	backend := inner.text("backend", "")
+	if kind, _, _ := strings.Cut(backend, ":"); kind != "" && kind != "go" && kind != "xla" {
+		c.errorf(inner.at("backend"), "Invalid value", "backend must be \"go\" or \"xla:/absolute/path/of/plugin.so\", got %q.", backend)
+	}
+	c.run.Runtime = Runtime{Backend: backend, MicroBatchTokens: inner.whole("micro_batch_tokens", 0, 1), Workers: inner.whole("workers", 0, 1)}
 	inner.done()
 }
 

@@ -30,6 +30,10 @@ func (d *stageDefaults) read(c *resolver) {
 	d.train, d.experts = r.reference("train", "dataset", "artefact"), r.reference("experts", "dataset", "artefact")
 }
 
+func without(list []string, name string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return s == name })
+}
+
 // single merges a block that is there once over its default; another label replaces it.
 func single(base, over *node) *node {
 	if base != nil && over != nil && over.replaces(base) {
@@ -61,7 +65,7 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 	if algorithm := r.block("algorithm"); algorithm != nil {
 		s.Algorithm = c.plugin(algorithm, sdk.KindAlgorithm)
 	} else {
-		c.errorf(n.def, "Missing block", "%s needs a block algorithm \"…\" that names its plugin.", n.name())
+		c.errorf(n.def, "Missing block", "%s needs a block algorithm \"…\" that names its plugin.%s", n.name(), didYouMean(s.Name, without(labelsOf(d.run.n, "stage"), s.Name)))
 	}
 	s.Steps, s.Questions = r.whole("steps", 0, 1), r.whole("questions", 0, 1)
 	for _, name := range []string{"steps", "questions"} {

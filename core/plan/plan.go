@@ -97,6 +97,10 @@ func Make(s *experiment.Study, a *experiment.Ablation) (*Plan, hcl.Diagnostics) 
 		Study: s.Name, Ablation: a.Name, Description: a.Description, Seeds: a.Seeds, Primary: a.Primary, Assume: a.Assume,
 	}}
 	m.plan.Cells = m.cells()
+	if len(m.plan.Cells) == 0 && len(a.Arms) > 0 && !m.diags.HasErrors() {
+		m.errorf(a.Range, "No cells", "Nothing is left to run: the exclude blocks take out every cell of every arm.")
+		return m.plan, m.diags
+	}
 	if len(a.Seeds) == 0 {
 		return m.plan, m.diags
 	}

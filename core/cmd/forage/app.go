@@ -116,7 +116,7 @@ func (a *app) fail(err error) {
 	if a.color {
 		prefix = "\x1b[1;31mError:\x1b[0m "
 	}
-	fmt.Fprintf(a.err, "%s%s\n", prefix, strings.TrimRight(err.Error(), "\n"))
+	fmt.Fprintf(a.err, "%s%s\n", prefix, printable(strings.TrimRight(err.Error(), "\n")))
 }
 
 // warn prints what a user should know and no command stops for.
@@ -125,7 +125,7 @@ func (a *app) warn(format string, args ...any) {
 	if a.color {
 		prefix = "\x1b[1;33mWarning:\x1b[0m "
 	}
-	fmt.Fprintf(a.err, prefix+format+"\n", args...)
+	fmt.Fprintln(a.err, prefix+printable(fmt.Sprintf(format, args...)))
 }
 
 func (a *app) root() *cobra.Command {
@@ -181,6 +181,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.`,
 
 // locate settles the folders of cache and records.
 func (a *app) locate() error {
+	if a.pluginDir != "" {
+		if err := isFolder(a.pluginDir); err != nil {
+			return fmt.Errorf("--plugins: %w", err)
+		}
+	}
 	a.runsDir = cmp.Or(a.runsDir, os.Getenv(runsEnv), "runs")
 	a.cacheDir = cmp.Or(a.cacheDir, os.Getenv(cacheEnv))
 	if a.cacheDir == "" {
@@ -225,6 +230,38 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 		}
 	}
 	return out
+}
+
+// group is a verb that only holds others: alone it prints its help, and a word that is none of them is wrong usage.
+func group(c *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	c.AddCommand(verbs...)
+	c.Args = cobra.ArbitraryArgs // what is none of the verbs is told of better than by counting
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return misuse("there is no \"%s %s\"; there is %s", cmd.CommandPath(), args[0], strings.Join(verbNames(cmd), ", "))
+		}
+		return cmd.Help()
+	}
+	return c
+}
+
+func verbNames(c *cobra.Command) []string {
+	var list []string
+	for _, verb := range c.Commands() {
+		if verb.IsAvailableCommand() {
+			list = append(list, verb.Name())
+		}
+	}
+	return list
+}
+
+// isFolder fails where there is no such folder.
+func isFolder(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", dir)
+	}
+	return err
 }
 
 // arguments checks how many arguments a verb gets; high < 0 means any number.

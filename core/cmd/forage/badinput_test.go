@@ -46,6 +46,7 @@ func TestBadInput(t *testing.T) {
 		args  []string
 		code  int
 		want  []string // in what is printed to standard error
+		not   []string // not there
 	}{
 		"unknown block": {
 			files: map[string]string{"study/main.hcl": changed("encoder \"hashed\" {", "encoderr \"hashed\" {")},
@@ -66,6 +67,24 @@ func TestBadInput(t *testing.T) {
 			files: map[string]string{"study/main.hcl": changed("k     = 2", "k     = \"two\"")},
 			args:  []string{"validate", "study"}, code: 1,
 			want: []string{"main.hcl line", `"two"`, "whole number"},
+		},
+		"wrong at the top and within a run": {
+			files: map[string]string{"study/main.hcl": "bogus {}\n" + changed("max_searches        = 2", "max_search          = 2")},
+			args:  []string{"validate", "study"}, code: 1,
+			want: []string{"main.hcl line 1", "bogus", "max_search  ", "max_searches"},
+		},
+		"errors of syntax alone": {
+			files: map[string]string{"study/main.hcl": study + "experiment \"late\" {{\n}\n"},
+			args:  []string{"validate", "study"}, code: 1,
+			want: []string{"An argument or block definition is required here"}, not: []string{"experiment.late needs"},
+		},
+		"no such verb of a group": {
+			args: []string{"import", "onnx"}, code: 2,
+			want: []string{`no "forage import onnx"`, "gguf", "--help"},
+		},
+		"missing folder of plugins": {
+			args: []string{"plugin", "list", "--plugins", "nowhere"}, code: 1,
+			want: []string{"--plugins", "nowhere", "no such file"},
 		},
 		"missing study": {
 			args: []string{"run", "nowhere"}, code: 1,
@@ -235,6 +254,11 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			wantAll(t, stderr, c.want...)
+			for _, text := range c.not {
+				if strings.Contains(stderr, text) {
+					t.Errorf("%q stands in\n%s", text, stderr)
+				}
+			}
 			if strings.Contains(stdout+stderr, "panic") || strings.Contains(stdout+stderr, "goroutine") {
 				t.Errorf("it crashed:\n%s%s", stdout, stderr)
 			}

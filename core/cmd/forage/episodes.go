@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,7 @@ func (a *app) printEpisodes(r record.Run, f *episodeFlags) error {
 				own = strconv.Quote(*by.PolicyAnswer)
 			}
 			fmt.Fprintf(a.out, "answered by %s from %d hits (%d left out); the policy's own answer: %s\n", by.Policy, len(by.Evidence), by.Left, own)
-			writeText(a.out, "written", by.Text)
+			writeText(a.out, "written", printable(by.Text))
 		}
 	}
 	if len(list) < chosen {
@@ -142,7 +143,8 @@ func readEpisodes(r record.Run, f *episodeFlags) ([]run.Recorded, error) {
 }
 
 // writeEpisode prints an episode for people.
-func writeEpisode(w io.Writer, e episode.Episode, where string, used *float64) {
+func writeEpisode(out io.Writer, e episode.Episode, where string, used *float64) {
+	w := &bytes.Buffer{}
 	head := []string{"episode " + e.ID, "question " + e.QuestionID}
 	if where != "" {
 		head = append(head, where)
@@ -172,6 +174,7 @@ func writeEpisode(w io.Writer, e episode.Episode, where string, used *float64) {
 	fmt.Fprintf(w, "stop: %s; %d turns, %d searches, %d policy tokens, %d observation tokens\n",
 		e.Stop, e.Counters.Turns, e.Counters.Searches, e.Counters.PolicyTokens, e.Counters.ObservationTokens)
 	writeRewards(w, e.Rewards, used)
+	io.WriteString(out, printable(w.String()))
 }
 
 func writeTurn(w io.Writer, number int, t episode.Turn) {

@@ -47,8 +47,7 @@ that of the first run.`,
 		},
 	}
 	f.add(hnsw)
-	c.AddCommand(hnsw)
-	return c
+	return group(c, hnsw)
 }
 
 // exportHNSW writes a file that appears when everything is in it.

@@ -32,7 +32,7 @@ when everything is in it.`,
 			})
 			p.close()
 			if err != nil {
-				return fmt.Errorf("import %s: %w", args[0], err)
+				return err
 			}
 			config, err := checkpoint.ReadConfig(args[1])
 			if err != nil {
@@ -44,6 +44,5 @@ when everything is in it.`,
 		},
 	}
 	gguf.Flags().StringVar(&dtype, "dtype", checkpoint.Float32, "number type of the written weights: float32 or bfloat16")
-	c.AddCommand(gguf)
-	return c
+	return group(c, gguf)
 }

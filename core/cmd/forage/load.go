@@ -86,7 +86,13 @@ func (a *app) diagnose(s *experiment.Study, diags hcl.Diagnostics) error {
 	if len(diags) == 0 {
 		return nil
 	}
-	if err := s.WriteDiagnostics(a.err, diags, uint(a.width), a.color); err != nil {
+	shown := make(hcl.Diagnostics, len(diags))
+	for i, d := range diags {
+		d := *d
+		d.Summary, d.Detail = printable(d.Summary), printable(d.Detail)
+		shown[i] = &d
+	}
+	if err := s.WriteDiagnostics(a.err, shown, uint(a.width), a.color); err != nil {
 		return err
 	}
 	if diags.HasErrors() {

@@ -53,7 +53,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		b.WriteString(")")
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(h.out, b.String())
+	_, err := io.WriteString(h.out, printable(b.String()))
 	return err
 }
 

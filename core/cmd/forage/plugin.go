@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,7 @@ func (a *app) pluginCommand() *cobra.Command {
 		Short:   "List and describe plugins",
 		Example: "  forage plugin list\n  forage plugin describe search-r1",
 	}
-	c.AddCommand(a.pluginListCommand(), a.pluginDescribeCommand(), a.pluginBundleCommand())
-	return c
+	return group(c, a.pluginListCommand(), a.pluginDescribeCommand(), a.pluginBundleCommand())
 }
 
 func (a *app) pluginListCommand() *cobra.Command {
@@ -47,7 +47,7 @@ func (a *app) pluginListCommand() *cobra.Command {
 			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "KIND\tPLUGIN\tPACK\tVERSION\tDESCRIPTION")
 			for _, p := range plugins {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Label, p.Pack.Short(), p.PackVersion, firstSentence(p.Description))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Label, p.Pack.Short(), p.PackVersion, printable(firstSentence(p.Description)))
 			}
 			return w.Flush()
 		},
@@ -111,7 +111,8 @@ several kinds may have one name: KIND/NAME is the one of a kind, PACK/NAME one o
 	}
 }
 
-func describePlugin(w io.Writer, info host.PluginInfo) {
+func describePlugin(out io.Writer, info host.PluginInfo) {
+	w := &bytes.Buffer{}
 	fmt.Fprintf(w, "%s %q (pack %s %s)\n", info.Kind, info.Label, info.Pack.Short(), info.PackVersion)
 	if info.Description != "" {
 		fmt.Fprintf(w, "\n%s\n", info.Description)
@@ -121,6 +122,7 @@ func describePlugin(w io.Writer, info host.PluginInfo) {
 	}
 	fmt.Fprintln(w)
 	writeSchema(w, info.Schema, textReference{})
+	io.WriteString(out, printable(w.String()))
 }
 
 func (a *app) pluginBundleCommand() *cobra.Command {
@@ -132,6 +134,9 @@ func (a *app) pluginBundleCommand() *cobra.Command {
 		Hidden:  true,
 		Args:    arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := isFolder(args[0]); err != nil {
+				return err
+			}
 			if err := host.WriteBundle(args[0]); err != nil {
 				return fmt.Errorf("bundle the packs in %s: %w", args[0], err)
 			}

@@ -187,7 +187,7 @@ func duration(d time.Duration) string {
 func (p *painter) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := fmt.Sprintf(format, args...)
+	text := printable(fmt.Sprintf(format, args...))
 	if !p.terminal {
 		fmt.Fprintln(p.out, text)
 		return

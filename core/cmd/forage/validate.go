@@ -33,17 +33,8 @@ PATH is a folder with a main.hcl, or a single file. No data is read.`,
 			}
 			defer catalogue.Close()
 			s, diags := experiment.Load(cmd.Context(), args[0], inputs, study.Schemas(cmd.Context(), catalogue))
-			if !diags.HasErrors() {
-				diags = append(diags, plan.Validate(s)...)
-			}
-			if !diags.HasErrors() {
-				for _, name := range s.Targets() {
-					if ablation, _ := s.Ablation(name); ablation != nil {
-						made, _ := plan.Make(s, ablation)
-						diags = append(diags, study.Unsupported(made)...)
-					}
-				}
-				diags = experiment.Tidy(diags)
+			if s.Readable() {
+				diags = checked(s, diags)
 			}
 			if asJSON {
 				data, err := experiment.DiagnosticsJSON(diags)
@@ -68,6 +59,25 @@ PATH is a folder with a main.hcl, or a single file. No data is read.`,
 	f.variables(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the diagnostics as JSON, for editors")
 	return c
+}
+
+// checked adds to what reading the study found what its runs have wrong. Beside errors, warnings would only be of what
+// follows from them.
+func checked(s *experiment.Study, diags hcl.Diagnostics) hcl.Diagnostics {
+	broken := diags.HasErrors()
+	found := plan.Validate(s)
+	for _, name := range s.Targets() {
+		if ablation, _ := s.Ablation(name); ablation != nil {
+			made, _ := plan.Make(s, ablation)
+			found = append(found, study.Unsupported(made)...)
+		}
+	}
+	for _, d := range found {
+		if !broken || d.Severity == hcl.DiagError {
+			diags = append(diags, d)
+		}
+	}
+	return experiment.Tidy(diags)
 }
 
 func warnings(diags hcl.Diagnostics) string {
