@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"slices"
 	"time"
 
@@ -28,9 +29,15 @@ func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]s
 	responses := make([]sdk.RolloutResponse, len(requests))
 	var jobs []job
 	var owner []int // request of each job
+	ids := map[string]bool{}
 	for i, r := range requests {
-		if done, ok := st.answered[r.RequestID]; ok {
-			responses[i] = done
+		done, repeated := st.answered[r.RequestID]
+		if ids[r.RequestID] || repeated && !reflect.DeepEqual(done.request, r) {
+			return nil, fmt.Errorf("rollout request %q: another request of the step has this id; give each its own: %w", r.RequestID, sdk.ErrInvalidRequest)
+		}
+		ids[r.RequestID] = true
+		if repeated {
+			responses[i] = done.response
 			continue
 		}
 		asked, err := st.jobs(ctx, r)
@@ -62,10 +69,16 @@ func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]s
 		st.made[ep.ID] = jobs[i].made
 		responses[owner[i]].Episodes = append(responses[owner[i]].Episodes, lean(ep.Episode))
 	}
-	for _, r := range responses {
-		st.answered[r.RequestID] = r
+	for i, r := range requests {
+		st.answered[r.RequestID] = answered{r, responses[i]}
 	}
 	return responses, nil
+}
+
+// answered is a request with what came of it, for when it is repeated.
+type answered struct {
+	request  sdk.RolloutRequest
+	response sdk.RolloutResponse
 }
 
 // lean is an episode without its texts, which are most of its bytes and of no use to an algorithm: it decides by

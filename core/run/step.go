@@ -23,10 +23,10 @@ type step struct {
 	mu        sync.Mutex
 	questions map[string]drawn
 	episodes  map[string]*rollout.Episode
-	order     []string        // ids of sampled episodes, in order
-	made      map[string]made // by episode
-	answered  map[string]sdk.RolloutResponse
-	draws     map[string]uint64 // per question
+	order     []string            // ids of sampled episodes, in order
+	made      map[string]made     // by episode
+	answered  map[string]answered // by request id
+	draws     map[string]uint64   // per question
 	computed  map[computedKey][]float32
 	metrics   map[string]float64
 	sampling  time.Duration // spent in rollouts, scoring included
@@ -44,7 +44,7 @@ func (s *stage) newStep(number int) (*step, sdk.StepRequest, error) {
 	}
 	st := &step{
 		stage: s, number: number, key: s.key.With(uint64(number)),
-		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]sdk.RolloutResponse{},
+		questions: map[string]drawn{}, episodes: map[string]*rollout.Episode{}, answered: map[string]answered{},
 		made: map[string]made{}, computed: map[computedKey][]float32{}, draws: map[string]uint64{}, metrics: map[string]float64{},
 	}
 	req.Seed = st.key.WithString("algorithm").Uint64(0)

@@ -101,6 +101,12 @@ func (w *witness) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([
 	return out, err
 }
 
+func (w *witness) nextStep() {
+	if h, ok := w.Host.(interface{ nextStep() }); ok {
+		h.nextStep()
+	}
+}
+
 func (w *witness) Rerender(ctx context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
 	out, err := w.Host.Rerender(ctx, requests)
 	w.note(out)
@@ -181,6 +187,24 @@ func testAlgorithmCase(t *testing.T, plugin sdk.AlgorithmPlugin, c AlgorithmCase
 		if err := b.Load(t.Context(), []byte("\xffno state of anything")); errors.Is(err, wire.ErrPanic) {
 			t.Errorf("a broken state: %v", err)
 		}
+	})
+	t.Run("question twice", func(t *testing.T) { // as where a step goes over the end of the training set
+		if len(c.Questions) == 0 {
+			t.Skip("the case has no questions")
+		}
+		host := watch(c.NewHost(), c.Experts)
+		b := Algorithm(t, plugin, c.Values, host)
+		plan, err := b.Plan(t.Context(), c.Stage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := c.step(0)
+		req.Questions = append(slices.Clone(req.Questions), req.Questions[0])
+		out, err := b.Step(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkStep(t, "a step with a question twice", plan, host.episodes, out)
 	})
 	t.Run("no questions", func(t *testing.T) {
 		b := Algorithm(t, plugin, c.Values, c.NewHost())

@@ -24,13 +24,14 @@ const hostID = 1
 func Algorithm(t testing.TB, plugin sdk.AlgorithmPlugin, values map[string]any, host sdk.Host) *AlgorithmClient {
 	t.Helper()
 	conn, configured := serve(t, sdk.Pack{Algorithms: []sdk.AlgorithmPlugin{plugin}}, hostside.Name{Kind: sdk.KindAlgorithm, Name: plugin.Name}, values, host)
-	return &AlgorithmClient{client: hostside.NewAlgorithm(conn), stateful: configured.Stateful}
+	return &AlgorithmClient{client: hostside.NewAlgorithm(conn), stateful: configured.Stateful, host: host}
 }
 
 // AlgorithmClient calls a served algorithm.
 type AlgorithmClient struct {
 	client   *hostside.Algorithm
 	stateful bool
+	host     sdk.Host
 }
 
 var (
@@ -49,6 +50,9 @@ func (a *AlgorithmClient) Plan(ctx context.Context, req sdk.PlanRequest) (sdk.Pl
 
 // Step implements [sdk.Algorithm].
 func (a *AlgorithmClient) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepResponse, error) {
+	if h, ok := a.host.(interface{ nextStep() }); ok {
+		h.nextStep()
+	}
 	out, err := a.client.Step(ctx, rand.Text(), req, nil)
 	return out, wire.Limit(err, "Step")
 }

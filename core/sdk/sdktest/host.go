@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +28,13 @@ type Host struct {
 	drawn    int
 	draws    map[string]int
 	episodes map[string]episode.Episode
-	answered map[string]sdk.RolloutResponse
+	answered map[string]answered // by request id
 	metrics  []map[string]float64
+}
+
+type answered struct {
+	request  sdk.RolloutRequest
+	response sdk.RolloutResponse
 }
 
 var _ sdk.Host = (*Host)(nil)
@@ -80,6 +86,9 @@ func (h *Host) find(id string) (episode.Episode, error) {
 func (h *Host) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
 	out := make([]sdk.RolloutResponse, len(requests))
 	for i, r := range requests {
+		if slices.ContainsFunc(requests[:i], func(q sdk.RolloutRequest) bool { return q.RequestID == r.RequestID }) {
+			return nil, idTaken(r)
+		}
 		var err error
 		if out[i], err = h.rollout(r); err != nil {
 			return nil, fmt.Errorf("request %q: %w", r.RequestID, err)
@@ -88,11 +97,28 @@ func (h *Host) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sd
 	return out, ctx.Err()
 }
 
+// nextStep forgets the requests of the step before: their ids are free again.
+func (h *Host) nextStep() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answered = nil
+}
+
+func idTaken(r sdk.RolloutRequest) error {
+	return fmt.Errorf("rollout request %q: another request of the step has this id; give each its own: %w", r.RequestID, sdk.ErrInvalidRequest)
+}
+
 func (h *Host) rollout(r sdk.RolloutRequest) (sdk.RolloutResponse, error) {
 	h.mu.Lock()
-	done, repeated := h.answered[r.RequestID]
+	before, repeated := h.answered[r.RequestID]
 	h.mu.Unlock()
-	if repeated && r.RequestID != "" {
+	done := before.response
+	switch {
+	case r.RequestID == "":
+		return done, fmt.Errorf("it has no request id: %w", sdk.ErrInvalidRequest)
+	case repeated && !reflect.DeepEqual(before.request, r):
+		return done, idTaken(r)
+	case repeated:
 		return done, nil
 	}
 	if r.N <= 0 {
@@ -134,9 +160,9 @@ func (h *Host) rollout(r sdk.RolloutRequest) (sdk.RolloutResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.answered == nil {
-		h.answered = map[string]sdk.RolloutResponse{}
+		h.answered = map[string]answered{}
 	}
-	h.answered[r.RequestID] = done
+	h.answered[r.RequestID] = answered{r, done}
 	return done, nil
 }
 

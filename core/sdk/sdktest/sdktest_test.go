@@ -97,8 +97,8 @@ func (*grpo) Plan(context.Context, sdk.PlanRequest) (sdk.PlanResponse, error) {
 
 func (g *grpo) Step(ctx context.Context, req sdk.StepRequest) (sdk.StepResponse, error) {
 	var requests []sdk.RolloutRequest
-	for _, q := range req.Questions {
-		requests = append(requests, sdk.RolloutRequest{RequestID: fmt.Sprint(req.Step, q.ID), QuestionID: q.ID, N: g.Group})
+	for i, q := range req.Questions {
+		requests = append(requests, sdk.RolloutRequest{RequestID: fmt.Sprint("group-", i), QuestionID: q.ID, N: g.Group})
 	}
 	responses, err := g.host.Rollout(ctx, requests)
 	if err != nil {
@@ -132,6 +132,35 @@ func algorithmPlugin() sdk.AlgorithmPlugin {
 }
 
 func TestAlgorithmSuite(t *testing.T) { TestAlgorithm(t, algorithmPlugin()) }
+
+// TestRequestIDs: a repeated request has the same answer, and an id that another request has is refused, as by the real host.
+func TestRequestIDs(t *testing.T) {
+	h := &Host{}
+	ask := func(requests ...sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
+		return h.Rollout(t.Context(), requests)
+	}
+	a, b := sdk.RolloutRequest{RequestID: "a", QuestionID: "q0", N: 2}, sdk.RolloutRequest{RequestID: "b", QuestionID: "q0", N: 2}
+	first, err := ask(a, b)
+	if err != nil || first[0].Episodes[0].ID == first[1].Episodes[0].ID {
+		t.Fatalf("%v, error %v", first, err)
+	}
+	if again, err := ask(b, a); err != nil || again[1].Episodes[0].ID != first[0].Episodes[0].ID {
+		t.Errorf("a repeated request: %v, error %v", again, err)
+	}
+	other := a
+	other.N = 1
+	for name, requests := range map[string][]sdk.RolloutRequest{
+		"an id of another request": {other}, "an id twice in a call": {{RequestID: "c", QuestionID: "q0", N: 1}, {RequestID: "c", QuestionID: "q1", N: 1}}, "no id": {{QuestionID: "q0", N: 1}},
+	} {
+		if _, err := ask(requests...); !errors.Is(err, sdk.ErrInvalidRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.nextStep()
+	if next, err := ask(a); err != nil || next[0].Episodes[0].ID == first[0].Episodes[0].ID {
+		t.Errorf("the next step: %v, error %v", next, err)
+	}
+}
 
 func TestHostErrorsKeepTheirIdentity(t *testing.T) {
 	plugin := sdk.NewAlgorithm("asks", "Asks for what is not there.", "", func(_ context.Context, _ grpoConfig, host sdk.Host) (sdk.Algorithm, error) {

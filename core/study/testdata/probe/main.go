@@ -142,12 +142,15 @@ func (p *probe) refused(ctx context.Context, question string) []error {
 	_, unknown := p.host.LogProbs(ctx, sdk.LogProbsRequest{EpisodeIDs: []string{"nobody"}})
 	_, none := p.host.Rollout(ctx, []sdk.RolloutRequest{{RequestID: "none", QuestionID: question}})
 	_, other := p.host.Rollout(ctx, []sdk.RolloutRequest{{RequestID: "other", QuestionID: "nowhere", N: 1}})
+	_, reused := p.host.Rollout(ctx, []sdk.RolloutRequest{{RequestID: "a", QuestionID: question, N: 3}})
+	_, twice := p.host.Rollout(ctx, []sdk.RolloutRequest{{RequestID: "d", QuestionID: question, N: 1}, {RequestID: "d", QuestionID: question, N: 1}})
 	_, index := p.host.Search(ctx, sdk.SearchRequest{Index: "index.nowhere", Queries: []string{"x"}, K: 1})
 	return []error{
 		check(errors.Is(values, sdk.ErrInvalidRequest), "values without a critic: %v", values),
 		check(errors.Is(rerender, sdk.ErrUnknownEpisode), "unknown episode: %v", rerender),
 		check(errors.Is(unknown, sdk.ErrUnknownEpisode), "unknown episode: %v", unknown),
 		check(errors.Is(none, sdk.ErrInvalidRequest) && errors.Is(other, sdk.ErrInvalidRequest), "invalid request: %v, %v", none, other),
+		check(errors.Is(reused, sdk.ErrInvalidRequest) && errors.Is(twice, sdk.ErrInvalidRequest), "an id for two requests: %v, %v", reused, twice),
 		check(errors.Is(index, sdk.ErrUnknownHandle), "unknown handle: %v", index),
 	}
 }
