@@ -1,4 +1,4 @@
-// Package evaluation owns the metrics of finished episodes: what one episode scores on its question ([Score]), what a
-// set of them scores ([Aggregate]), and the published file-level evaluations of HotpotQA, 2WikiMultihopQA and MuSiQue.
+// Package evaluation owns the metrics of finished episodes: what one episode scores on its question ([Score]), and what
+// a set of them scores ([Aggregate]).
 // It must not know how episodes were produced, nor how their numbers are stored or compared.
 package evaluation

@@ -19,27 +19,6 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// Bonferroni multiplies each p-value by their number, at most 1.
-func Bonferroni(p []float64) []float64 {
-	adjusted := make([]float64, len(p))
-	for i, x := range p {
-		adjusted[i] = min(1, x*float64(len(p)))
-	}
-	return adjusted
-}
-
-// BenjaminiHochberg adjusts for the false discovery rate (1995).
-func BenjaminiHochberg(p []float64) []float64 {
-	order := ascending(p)
-	adjusted := make([]float64, len(p))
-	running := 1.0
-	for rank, i := range slices.Backward(order) {
-		running = min(running, p[i]*float64(len(p))/float64(rank+1))
-		adjusted[i] = running
-	}
-	return adjusted
-}
-
 func ascending(p []float64) []int {
 	order := make([]int, len(p))
 	for i := range order {

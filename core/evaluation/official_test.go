@@ -1,5 +1,9 @@
 package evaluation
 
+// The published file-level evaluations of HotpotQA, 2WikiMultihopQA and MuSiQue, made of the scores of answers that
+// [Score] uses: their vectors hold those scores to what the published programs give. Agents here write no files of
+// predictions, so they stand with the tests.
+
 import (
 	"fmt"
 	"math"
