@@ -167,7 +167,7 @@ func TestSharedGoldResolution(t *testing.T) {
 	} {
 		path := vectors.Shared(t, "data", c.file)
 		d := open(t, Spec{Path: path})
-		docs, err := corpus.Open(t.Context(), path, corpus.Options{})
+		docs, err := corpus.Open(t.Context(), []string{path}, corpus.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -195,15 +194,6 @@ func (r *renderer) iteration(e *hclsyntax.ForExpr, ctx *hcl.EvalContext, k, v ct
 		}
 	}
 	r.walk(e.ValExpr, child)
-}
-
-// Text is the rendered pieces as one string.
-func Text(pieces []Piece) string {
-	var b strings.Builder
-	for _, p := range pieces {
-		b.WriteString(p.Text)
-	}
-	return b.String()
 }
 
 // newTemplate compiles a template: an expression that mentions names of the scope, or a fixed text. A text that is not

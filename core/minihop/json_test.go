@@ -106,7 +106,7 @@ func TestJSONVocabulary(t *testing.T) {
 		}
 	}
 	f, err := ProtocolTags.form()
-	if err != nil || !slices.Equal(f.words(false), Vocabulary(false)) {
+	if err != nil || !slices.Equal(f.words(false), vocabularyOfTags(false)) {
 		t.Errorf("the tags' vocabulary has changed: %v", err)
 	}
 	if _, err := PolicyFiles(false, "yaml"); err == nil {

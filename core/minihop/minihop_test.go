@@ -35,6 +35,12 @@ func questions(t testing.TB, w *World, split string) []episode.Question {
 	return q
 }
 
+// vocabularyOfTags lists every word of the protocol of tags: function words, relations, names, then tags. There are 207
+// words, and 12 more with two-token names.
+func vocabularyOfTags(twoTokenNames bool) []string {
+	return append(plainWords(twoTokenNames), Tags()...)
+}
+
 func hashed(t testing.TB, w *World) Search {
 	t.Helper()
 	search, err := w.HashedSearch(0, 0)
@@ -45,15 +51,15 @@ func hashed(t testing.TB, w *World) Search {
 }
 
 func TestVocabularyAndChains(t *testing.T) {
-	v := Vocabulary(false)
+	v := vocabularyOfTags(false)
 	if len(v) != 207 || len(Tags()) != 12 || len(functionWords()) != 10 || len(relations()) != 13 {
 		t.Errorf("%d words, %d tags, %d function words, %d relations", len(v), len(Tags()), len(functionWords()), len(relations()))
 	}
-	if two := Vocabulary(true); len(two) != 219 {
+	if two := vocabularyOfTags(true); len(two) != 219 {
 		t.Errorf("%d words with two-token names", len(two))
 	}
 	seen := map[string]bool{}
-	for _, word := range Vocabulary(true) {
+	for _, word := range vocabularyOfTags(true) {
 		if n := text.Lower(word); seen[n] || word == "" || len(strings.Fields(word)) != 1 {
 			t.Errorf("word %q is no single, new word", word)
 		} else {
@@ -75,7 +81,7 @@ func TestVocabularyAndChains(t *testing.T) {
 
 func TestDocuments(t *testing.T) {
 	known := map[string]bool{}
-	for _, word := range Vocabulary(true) {
+	for _, word := range vocabularyOfTags(true) {
 		known[word] = true
 	}
 	for _, o := range []Options{{}, {TwoTokenNames: true}} {
@@ -369,7 +375,7 @@ func TestTokenizer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		vocabulary := Vocabulary(o.TwoTokenNames)
+		vocabulary := vocabularyOfTags(o.TwoTokenNames)
 		if tok.VocabSize() != len(vocabulary) {
 			t.Errorf("%d tokens, want %d", tok.VocabSize(), len(vocabulary))
 		}

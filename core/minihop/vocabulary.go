@@ -38,10 +38,6 @@ func functionWords() []string {
 // StopWords lists the tags and the 10 function words: what a retriever drops.
 func StopWords() []string { return append(Tags(), functionWords()...) }
 
-// Vocabulary lists every word of the protocol of tags: function words, relations, names, then tags; the position is the token id. There are 207
-// words, and 12 more with two-token names.
-func Vocabulary(twoTokenNames bool) []string { return append(plainWords(twoTokenNames), Tags()...) }
-
 // plainWords lists the words that are no tags.
 func plainWords(twoTokenNames bool) []string {
 	words := functionWords()

@@ -19,7 +19,7 @@ func TestRecallOfGoldTitles(t *testing.T) {
 		t.Skip("encodes and indexes 4,947 documents twice")
 	}
 	path := vectors.Shared(t, "data", "hotpotqa_dev_distractor.jsonl")
-	c, err := corpus.Open(t.Context(), path, corpus.Options{})
+	c, err := corpus.Open(t.Context(), []string{path}, corpus.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (r *resources) openCorpus(ctx context.Context, c *experiment.Corpus) (*corp
 	for _, path := range c.Paths {
 		paths = append(paths, r.path(path))
 	}
-	return corpus.OpenAll(ctx, paths, corpus.Options{
+	return corpus.Open(ctx, paths, corpus.Options{
 		CacheDir: filepath.Join(r.cacheDir, "corpora"), Limit: c.Limit,
 		Progress: func(done, total int64) { r.progress("reading "+c.Handle, int(done), int(total)) },
 	})

@@ -184,7 +184,7 @@ func TestVectorSearchR1RenderDocs(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return experiment.Text(pieces)
+				return whole(pieces)
 			}
 			if got := render(raw, quoted); got != want {
 				t.Errorf("titles as they are: got %q, want %q", got, want)
@@ -200,4 +200,13 @@ func TestVectorSearchR1RenderDocs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// whole is the rendered pieces as one text.
+func whole(pieces []experiment.Piece) string {
+	var b strings.Builder
+	for _, p := range pieces {
+		b.WriteString(p.Text)
+	}
+	return b.String()
 }

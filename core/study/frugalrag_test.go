@@ -114,7 +114,7 @@ Reply with the fields below in this order, each under its marker, and nothing el
 		if err != nil {
 			t.Fatal(err)
 		}
-		return experiment.Text(pieces)
+		return whole(pieces)
 	}
 	systems := map[string]bool{}
 	for name, agent := range config.Agents {

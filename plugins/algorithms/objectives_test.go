@@ -132,8 +132,9 @@ func TestOffPolicyMixByHand(t *testing.T) {
 	expert := row(.75, []float64{math.Log(.1), math.Log(.9)}, []float64{-7, -7})
 	expert.SequenceFields["expert"] = 1
 	r := eval(t, o, err, policy, expert)
-	low, lowGradient := offpolicymix.Shaped(.1, .1)
-	high, highGradient := offpolicymix.Shaped(.9, .1)
+	// The weight of an expert's token of probability p is p/(p + gamma); its derivative by log p is gamma p/(p + gamma)^2.
+	low, lowGradient := .1/.2, .1*.1/(.2*.2)
+	high, highGradient := .9/1., .1*.9/(1.*1.)
 	near(t, "weight at gamma", low, .5)
 	near(t, "loss", r.Loss, (.25*5/10-.75*(low+high)/10)/2)
 	near(t, "gradient of an unlikely token", r.GradLogP[1][0], -.75*lowGradient/10/2)

@@ -28,7 +28,7 @@ func write(t testing.TB, dir, name, content string) string {
 
 func open(t testing.TB, path string, options Options) *Corpus {
 	t.Helper()
-	c, err := Open(t.Context(), path, options)
+	c, err := Open(t.Context(), []string{path}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		"a.csv: unknown kind of file":                                   {"a.csv", "x"},
 		"a.parquet":                                                     {"a.parquet", "PAR1 not really"},
 	} {
-		_, err := Open(t.Context(), write(t, t.TempDir(), test[0], test[1]), Options{})
+		_, err := Open(t.Context(), []string{write(t, t.TempDir(), test[0], test[1])}, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, expected an error with %q", err, want)
 		}
@@ -209,11 +209,11 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.jsonl", ok)
 	write(t, dir, "b.jsonl", ok)
-	_, err := Open(t.Context(), dir, Options{})
+	_, err := Open(t.Context(), []string{dir}, Options{})
 	if err == nil || !strings.Contains(err.Error(), "b.jsonl:1: duplicate") || !strings.Contains(err.Error(), "a.jsonl:1") {
 		t.Errorf("got %v, expected an error that names both files", err)
 	}
-	if _, err := Open(t.Context(), t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "holds no .jsonl") {
+	if _, err := Open(t.Context(), []string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "holds no .jsonl") {
 		t.Errorf("empty folder: %v", err)
 	}
 	if _, err := FromDocuments([]Document{{Title: "T", Paragraphs: []Paragraph{{Text: "One.", Sentences: []string{"Two."}}}}}); err == nil {
@@ -262,17 +262,17 @@ func TestSeveralFiles(t *testing.T) {
 		return `{"context":[{"title":"` + title + `","text":"Text."},{"title":"Both","text":"Text."}]}` + "\n"
 	}
 	a, b := write(t, dir, "a.jsonl", question("A")), write(t, dir, "b.jsonl", question("B"))
-	c, err := OpenAll(t.Context(), []string{a, b}, Options{})
+	c, err := Open(t.Context(), []string{a, b}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if one := open(t, dir, Options{}); c.Len() != 3 || c.Digest() != one.Digest() {
 		t.Errorf("%d documents, digests %s and %s", c.Len(), c.Digest(), one.Digest())
 	}
-	if _, err := OpenAll(t.Context(), []string{a, filepath.Join(dir, "c.jsonl")}, Options{}); err == nil || !strings.Contains(err.Error(), "c.jsonl") {
+	if _, err := Open(t.Context(), []string{a, filepath.Join(dir, "c.jsonl")}, Options{}); err == nil || !strings.Contains(err.Error(), "c.jsonl") {
 		t.Errorf("a file that is missing: %v", err)
 	}
-	if _, err := OpenAll(t.Context(), nil, Options{}); err == nil {
+	if _, err := Open(t.Context(), nil, Options{}); err == nil {
 		t.Error("a corpus of no file must be refused")
 	}
 }
@@ -314,7 +314,7 @@ func TestLimit(t *testing.T) {
 	if c := open(t, path, Options{CacheDir: cache, MapFrom: 1}); c.Len() != 9 {
 		t.Errorf("without a limit %d documents", c.Len())
 	}
-	if _, err := Open(t.Context(), path, Options{Limit: 10}); err == nil || !strings.Contains(err.Error(), "holds 9 documents") {
+	if _, err := Open(t.Context(), []string{path}, Options{Limit: 10}); err == nil || !strings.Contains(err.Error(), "holds 9 documents") {
 		t.Errorf("more than there are: %v", err)
 	}
 }
@@ -332,7 +332,7 @@ func TestMappedCorpusEqualsParsed(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			c, err := Open(t.Context(), path, options)
+			c, err := Open(t.Context(), []string{path}, options)
 			if err != nil {
 				t.Error(err)
 				return

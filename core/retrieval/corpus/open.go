@@ -35,19 +35,15 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// Open reads a corpus from a file, or from all files of a folder (not of its subfolders) in the order of their names.
+// Open reads one corpus from several files and folders, in the order of the list: of a folder all files (not those of its
+// subfolders) in the order of their names.
 //
 // Formats: JSON Lines (.jsonl, .ndjson, .json), a JSON list (.json), both also as .gz or .zst, and Parquet (.parquet). A
 // record is a document, {id, contents} as in wiki-18 (contents is a title line, then the text), {id, title, text},
 // {title, sentences}, {id, title, paragraphs}, or a question, whose "context" (or "contexts", or MuSiQue's
 // "paragraphs") holds documents. A text is cut into paragraphs at its blank lines; a passage of a question is one
 // paragraph. Other files of a folder are passed over. Errors name file and line.
-func Open(ctx context.Context, path string, options Options) (*Corpus, error) {
-	return OpenAll(ctx, []string{path}, options)
-}
-
-// OpenAll reads one corpus from several files and folders, in the order of the list, each as [Open] reads it.
-func OpenAll(ctx context.Context, paths []string, options Options) (*Corpus, error) {
+func Open(ctx context.Context, paths []string, options Options) (*Corpus, error) {
 	var files []string
 	var total int64
 	for _, path := range paths {

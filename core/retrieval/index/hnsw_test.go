@@ -148,25 +148,21 @@ func TestHNSWExcludedUnitsAreNotFound(t *testing.T) {
 
 // Equal vectors and an outlier are what breaks graphs without repair: the equal ones link only among themselves.
 func TestHNSWDuplicatesHideNothing(t *testing.T) {
-	var rows [][]float32
+	points := Matrix{Dimensions: 3}
 	for range 500 {
-		rows = append(rows, []float32{1, 0, 0})
+		points.Data = append(points.Data, 1, 0, 0)
 	}
-	rows = append(rows, []float32{0, 1, 0})
+	points.Data = append(points.Data, 0, 1, 0)
 	for range 500 {
-		rows = append(rows, []float32{0, 0, 1})
-	}
-	points, err := MatrixOf(rows)
-	if err != nil {
-		t.Fatal(err)
+		points.Data = append(points.Data, 0, 0, 1)
 	}
 	h := build(t, points, HNSWParams{M: 4, EfConstruction: 20})
 	checkGraph(t, h)
-	if got := reachable(h); got != len(rows) {
-		t.Errorf("%d of %d vectors can be reached", got, len(rows))
+	if got := reachable(h); got != points.Rows() {
+		t.Errorf("%d of %d vectors can be reached", got, points.Rows())
 	}
 	// Equal scores come in the order of the units among those the beam holds; with a beam of all it is exact.
-	hits, err := h.Search([]float32{0, 1, .1}, 2, len(rows), nil)
+	hits, err := h.Search([]float32{0, 1, .1}, 2, points.Rows(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

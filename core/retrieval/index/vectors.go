@@ -41,21 +41,6 @@ func (m Matrix) Rows() int { return len(m.Data) / max(m.Dimensions, 1) }
 // Row is vector i.
 func (m Matrix) Row(i int) []float32 { return m.Data[i*m.Dimensions:][:m.Dimensions] }
 
-// MatrixOf copies vectors of one length.
-func MatrixOf(vectors [][]float32) (Matrix, error) {
-	if len(vectors) == 0 {
-		return Matrix{}, nil
-	}
-	m := Matrix{Dimensions: len(vectors[0]), Data: make([]float32, 0, len(vectors)*len(vectors[0]))}
-	for i, v := range vectors {
-		if len(v) != m.Dimensions {
-			return Matrix{}, fmt.Errorf("vector %d has %d dimensions, vector 0 has %d", i, len(v), m.Dimensions)
-		}
-		m.Data = append(m.Data, v...)
-	}
-	return m, nil
-}
-
 // dotsFunc sets out[i] to the inner product of query and row ids[i] of base. Query has stride items, a multiple of lane.
 type dotsFunc func(query, base []float32, stride int, ids []uint32, out []float32)
 

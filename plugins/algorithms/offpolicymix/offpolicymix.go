@@ -110,8 +110,3 @@ func collect(ctx context.Context, c Config, host sdk.Host, req sdk.StepRequest) 
 	}
 	return b, nil
 }
-
-// Shaped is the weight of an expert token of probability p, and its derivative with respect to log p.
-func Shaped(p, gamma float64) (weight, gradient float64) {
-	return p / (p + gamma), gamma * p / ((p + gamma) * (p + gamma))
-}
