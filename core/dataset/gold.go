@@ -30,12 +30,12 @@ const MaxUnresolved = .05
 
 // Corpus is what resolution asks of a corpus; *corpus.Corpus has it.
 type Corpus interface {
-	Len() int
+	Len() int // documents; they are numbered from 0
 	ID(i int) string
 	Title(i int) string
-	Find(id string) (int, bool)
-	ByTitle(title string) []int
-	ByContent(title string, p corpus.Paragraph) (int, bool)
+	Find(id string) (int, bool)                             // the document with this id
+	ByTitle(title string) []int                             // the documents with exactly this title
+	ByContent(title string, p corpus.Paragraph) (int, bool) // the first document with this title and text
 	Paragraph(id string) (title string, p corpus.Paragraph, ok bool)
 }
 

@@ -21,7 +21,9 @@ type Algorithm interface {
 
 // Stateful is for algorithms that carry state from step to step. The state is part of every checkpoint.
 type Stateful interface {
+	// Save gives the state as it is after the last step.
 	Save(ctx context.Context) ([]byte, error)
+	// Load puts a saved state back, before the first step after a restart.
 	Load(ctx context.Context, state []byte) error
 }
 
@@ -122,6 +124,7 @@ type Update struct {
 	Order string
 }
 
+// Orders of samples in an update.
 const (
 	OrderGiven    = "given"
 	OrderShuffled = "shuffled"
@@ -133,6 +136,7 @@ type MiniBatch struct {
 	Unit  string // UnitQuestion, UnitEpisode or UnitSequence
 }
 
+// Units of a mini-batch.
 const (
 	UnitQuestion = "question"
 	UnitEpisode  = "episode"

@@ -17,6 +17,7 @@ import (
 // Kind is what a plugin does.
 type Kind string
 
+// The kinds of plugins.
 const (
 	KindAlgorithm Kind = "algorithm"
 	KindReward    Kind = "reward"

@@ -45,21 +45,54 @@ func Field(name string, level Level) Expr { return with(Node{Op: OpField, Name: 
 // Const is a number.
 func Const(v float64) Expr { return with(Node{Op: OpConst, Value: v}) }
 
-func Add(a, b Expr) Expr          { return apply(OpAdd, a, b) }
-func Sub(a, b Expr) Expr          { return apply(OpSub, a, b) }
-func Mul(a, b Expr) Expr          { return apply(OpMul, a, b) }
-func Div(a, b Expr) Expr          { return apply(OpDiv, a, b) }
-func Neg(x Expr) Expr             { return apply(OpNeg, x) }
-func Exp(x Expr) Expr             { return apply(OpExp, x) }
-func Log(x Expr) Expr             { return apply(OpLog, x) }
-func Square(x Expr) Expr          { return apply(OpSquare, x) }
-func Abs(x Expr) Expr             { return apply(OpAbs, x) }
-func Min(a, b Expr) Expr          { return apply(OpMin, a, b) }
-func Max(a, b Expr) Expr          { return apply(OpMax, a, b) }
-func Less(a, b Expr) Expr         { return apply(OpLess, a, b) }
-func Where(cond, a, b Expr) Expr  { return apply(OpWhere, cond, a, b) }
-func StopGradient(x Expr) Expr    { return apply(OpStopGradient, x) }
-func LogSigmoid(x Expr) Expr      { return apply(OpLogSigmoid, x) }
+// Elementwise operations; a coarser value counts for all elements of the finer one.
+
+// Add is a + b.
+func Add(a, b Expr) Expr { return apply(OpAdd, a, b) }
+
+// Sub is a - b.
+func Sub(a, b Expr) Expr { return apply(OpSub, a, b) }
+
+// Mul is a · b.
+func Mul(a, b Expr) Expr { return apply(OpMul, a, b) }
+
+// Div is a / b.
+func Div(a, b Expr) Expr { return apply(OpDiv, a, b) }
+
+// Neg is -x.
+func Neg(x Expr) Expr { return apply(OpNeg, x) }
+
+// Exp is e to the power of x.
+func Exp(x Expr) Expr { return apply(OpExp, x) }
+
+// Log is the natural logarithm of x.
+func Log(x Expr) Expr { return apply(OpLog, x) }
+
+// Square is x · x.
+func Square(x Expr) Expr { return apply(OpSquare, x) }
+
+// Abs is x without its sign.
+func Abs(x Expr) Expr { return apply(OpAbs, x) }
+
+// Min is the smaller of a and b.
+func Min(a, b Expr) Expr { return apply(OpMin, a, b) }
+
+// Max is the greater of a and b.
+func Max(a, b Expr) Expr { return apply(OpMax, a, b) }
+
+// Less is 1 where a < b, else 0.
+func Less(a, b Expr) Expr { return apply(OpLess, a, b) }
+
+// Where is a where cond is not 0, else b.
+func Where(cond, a, b Expr) Expr { return apply(OpWhere, cond, a, b) }
+
+// StopGradient is x as a constant of the training step.
+func StopGradient(x Expr) Expr { return apply(OpStopGradient, x) }
+
+// LogSigmoid is log(1 / (1 + exp(-x))).
+func LogSigmoid(x Expr) Expr { return apply(OpLogSigmoid, x) }
+
+// GroupDifference is first minus second for each group of exactly two sequences (preference losses).
 func GroupDifference(x Expr) Expr { return apply(OpGroupDifference, x) }
 
 // Clip bounds x to [low, high].

@@ -16,6 +16,7 @@ import (
 // Level is the granularity of a value.
 type Level uint8
 
+// Levels from fine to coarse. An operation on values of two levels gives the finer one.
 const (
 	Token Level = iota + 1
 	Turn
@@ -36,6 +37,7 @@ func (l Level) String() string {
 // Trains names the network that an objective updates.
 type Trains string
 
+// The networks that can be trained.
 const (
 	TrainsPolicy Trains = "policy"
 	TrainsCritic Trains = "critic"
@@ -86,6 +88,7 @@ const OpGroupDifference Op = "group_difference"
 // Reduction says how a reduction combines elements.
 type Reduction string
 
+// Reductions over the elements that the mask leaves.
 const (
 	Sum  Reduction = "sum"
 	Mean Reduction = "mean"

@@ -10,6 +10,7 @@ import "strings"
 // Type is the type of an attribute.
 type Type string
 
+// Types of plain values, lists and maps, and of references.
 const (
 	String     Type = "string"
 	Number     Type = "number"
