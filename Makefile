@@ -53,13 +53,13 @@ bench: build ## measure speed against named peers (PyTorch, hnswlib where they a
 proto: ## generate the wire code again
 	$(GO) run ./core/internal/wire/gen
 
-docs: build ## generate the reference of blocks and plugins, and the notices of third parties
+docs: build ## generate experiments/REFERENCE.md, the reference of blocks and plugins
 	$(BIN)/forage docs -o experiments/REFERENCE.md
 
-notices: ## generate THIRD_PARTY_NOTICES.md
+notices: ## generate core/THIRD_PARTY_NOTICES.md, the notices of third parties
 	$(GO) run ./core/internal/notices
 
-fmt: ## format Go and HCL files
+fmt: build ## format Go and HCL files
 	gofmt -w core plugins
 	$(BIN)/forage fmt experiments
 
