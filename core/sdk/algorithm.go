@@ -12,7 +12,8 @@ import (
 // Algorithm decides what is sampled in a training step and what is learnt from it. It holds no tokens and no weights:
 // it asks the host for episodes and answers with updates that refer to them by id.
 type Algorithm interface {
-	// Plan is called once per stage, before anything runs.
+	// Plan is called once per stage, before anything runs, and by "forage plan" and "forage plugin describe" to show what
+	// the stage will do: it depends on the configuration and the request alone.
 	Plan(ctx context.Context, req PlanRequest) (PlanResponse, error)
 	// Step is called once per training step. It calls back into the host, so it may take long; the host watches that
 	// it goes on, not how long it takes.
@@ -29,16 +30,17 @@ type Stateful interface {
 
 // PlanRequest describes the stage to plan.
 type PlanRequest struct {
-	Stage      string
-	Steps      int
-	Questions  int // per step
-	HasExperts bool
+	Stage      string // its name
+	Steps      int    // of the stage
+	Questions  int    // per step
+	HasExperts bool   // StepRequest.Experts will not be empty
 	// Produce is true for a stage that makes no updates but writes an artefact.
 	Produce bool
 }
 
 // PlanResponse is the plan of a stage.
 type PlanResponse struct {
+	// Objectives are the losses that updates name; see [objective.New].
 	Objectives []objective.Objective
 	// Critic asks for a second network with a scalar head, initialised from the policy.
 	Critic *Critic
@@ -90,14 +92,14 @@ type StepResponse struct {
 	// UsedRewards reports the reward behind each trained episode where it is not the episode's own total, so that
 	// logged rewards equal used rewards.
 	UsedRewards map[string]UsedReward
-	Artefacts   []Artefact
+	Artefacts   []Artefact // of a produce stage, which has no updates
 	Metrics     map[string]float64
 }
 
 // UsedReward is the reward that an advantage was computed from.
 type UsedReward struct {
 	Value float64
-	Turns []float64
+	Turns []float64 // one for each turn of the episode, or none
 }
 
 // Artefact is what a step of a produce stage adds to an artefact that the stage declares: episodes or values by
@@ -113,8 +115,8 @@ type Artefact struct {
 
 // Update trains on samples with one objective of the plan.
 type Update struct {
-	Objective string
-	Samples   []Sample
+	Objective string   // the name of one of the plan's
+	Samples   []Sample // at least one; without any, leave the update out
 	MiniBatch MiniBatch
 	// Epochs is the number of passes over the samples; 0 means 1.
 	Epochs int
@@ -146,8 +148,10 @@ const (
 // Sample is one sequence to train on, with the numbers that the objective reads.
 type Sample struct {
 	EpisodeID string
-	Sequence  int
-	// TokenFields are arrays over the response: one number for each token after the prompt.
+	Sequence  int // index into Episode.Sequences; its response must not be empty
+	// TokenFields are arrays over the response: one number for each token after the prompt, so of the length that
+	// [episode.Sequence.ResponseLength] gives. SequenceFields are one number. Each must hold every field of its level
+	// that the objective reads, and be finite.
 	TokenFields    map[string][]float32
 	SequenceFields map[string]float64
 	// Group names the samples that group-level reductions combine; "" means the question.

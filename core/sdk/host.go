@@ -21,9 +21,9 @@ type Host interface {
 	Questions(ctx context.Context, n int) ([]episode.Question, error)
 	// Search looks queries up in an index.
 	Search(ctx context.Context, req SearchRequest) ([][]episode.Hit, error)
-	// Documents reads units of a corpus by id. An unknown id is an error that names it.
+	// Documents reads units of a corpus (the handle of a reference to one) by id. An unknown id is an error that names it.
 	Documents(ctx context.Context, corpus string, ids []string) ([]episode.Hit, error)
-	// Encode turns texts into vectors with the encoder of an index.
+	// Encode turns texts into vectors with the encoder of an index (by its handle).
 	Encode(ctx context.Context, index string, texts []string) ([][]float32, error)
 	// Metrics reports numbers of the current step beside those of the step's response.
 	Metrics(ctx context.Context, values map[string]float64) error
@@ -31,10 +31,12 @@ type Host interface {
 
 // RolloutRequest asks for N episodes of a question, from the start or from a branch of an earlier episode.
 type RolloutRequest struct {
-	RequestID  string // unique in the step
-	QuestionID string // may be empty with From
-	From       *episode.Branch
-	N          int
+	// RequestID is any text that no other request of the step has: a question's id is not enough, for a step may hold a
+	// question twice. The same request with the same id gives the same episodes again.
+	RequestID  string
+	QuestionID string          // of the step; may be empty with From
+	From       *episode.Branch // nil for new episodes
+	N          int             // at least 1
 	// MaxNewTurns bounds the turns that are sampled now; 0 means the agent's own limits alone.
 	MaxNewTurns int
 	// Policy is a role of the run or the handle of a policy that the configuration refers to, which is as it was when
@@ -50,12 +52,12 @@ type RolloutRequest struct {
 	Keep bool
 }
 
-// Sampling overrides the stage's sampling.
+// Sampling takes the place of the stage's sampling, as a whole.
 type Sampling struct {
-	Temperature float64
-	TopP        float64
-	TopK        int
-	Greedy      bool
+	Temperature float64 // divides the logits; 0 means 1
+	TopP        float64 // share of the probability that is kept, in [0, 1]; 0 and 1 keep all
+	TopK        int     // tokens that are kept; 0 keeps all
+	Greedy      bool    // always the likeliest token; the others have no effect
 }
 
 // RolloutResponse holds the episodes of one request, scored. They come without texts (prompt, segments, what a turn
@@ -84,16 +86,17 @@ type LogProbsRequest struct {
 // SequenceValues is an array over the response of one sequence.
 type SequenceValues struct {
 	EpisodeID string
-	Sequence  int
-	Values    []float32
+	Sequence  int       // index into Episode.Sequences
+	Values    []float32 // one for each token after the prompt
 }
 
-// SearchRequest looks up Queries (text) or Vectors in an index.
+// SearchRequest looks up Queries (text) or Vectors in an index, one of the two. The answer holds for each of them at most
+// K hits, best first.
 type SearchRequest struct {
-	Index   string // handle, from the configuration
+	Index   string // [schema.Ref.Handle] of the configuration
 	Queries []string
-	Vectors [][]float32
-	K       int
+	Vectors [][]float32 // of the index's dimension, as Host.Encode gives them
+	K       int         // at least 1
 	// Exclude lists unit ids to leave out, one list per query, or nothing.
 	Exclude [][]string
 }

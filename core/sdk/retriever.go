@@ -12,7 +12,9 @@ import (
 type Retriever interface {
 	// Tool describes the tool to the agent.
 	Tool(ctx context.Context) (Tool, error)
-	// Call answers a batch of calls in order.
+	// Call answers a batch of calls in order, one result for each. What is wrong with a call, such as a required
+	// argument that is missing or empty, is the Error of its result, which the agent reads and can mend; an error of
+	// Call itself fails the run.
 	Call(ctx context.Context, req CallRequest) (CallResponse, error)
 }
 
@@ -23,7 +25,8 @@ type Tool struct {
 	Arguments   []Argument
 }
 
-// Argument is one argument of a tool. A protocol that passes plain text gives it to the first one.
+// Argument is one argument of a tool. A protocol that passes plain text gives it to the first one: the arguments
+// are then {first: text}.
 type Argument struct {
 	Name        string
 	Type        string // string, int, number, bool or list(string)
@@ -37,9 +40,10 @@ type CallRequest struct{ Calls []Call }
 // Call is one call of the tool.
 type Call struct {
 	EpisodeID string
-	Turn      int
-	Arguments map[string]any
-	// Seen lists what the episode's earlier calls returned.
+	Turn      int            // of the episode, from 0
+	Arguments map[string]any // by name, as the policy wrote them: a string, float64, bool, []any or nothing for each
+	// Seen lists what the episode's earlier calls returned, in order: for [SearchRequest.Exclude], or to allow only what
+	// was found.
 	Seen []Seen
 }
 
@@ -58,7 +62,8 @@ func (s Seen) Unit() string { return cmp.Or(s.SentenceID, s.ParagraphID, s.Docum
 // CallResponse holds a result per call.
 type CallResponse struct{ Results []CallResult }
 
-// CallResult is the answer to one call: hits, or an error text for the agent to read.
+// CallResult is the answer to one call: hits, best first, or an error text for the agent to read. Each hit needs a
+// DocumentID. No hits and no error is an answer too.
 type CallResult struct {
 	Hits  []episode.Hit
 	Error string

@@ -2,8 +2,20 @@
 // [Serve].
 //
 // A plugin binary (a pack) serves any number of plugins. The host starts one process for each plugin that an
-// experiment configures, so a plugin needs no locks against another instance of itself. Every method takes a batch
-// and a context whose deadline the host sets.
+// experiment configures, so a plugin needs no locks against another instance of itself. A reward or retriever may be
+// called several times at once (max_in_flight in the study, 8 by default); an algorithm is called once at a time.
+//
+// A configuration is a struct with tags (see [schema.Of]); a method Validate checks what tags cannot say. Every method
+// takes a batch, which may be empty, and a context whose deadline the host sets (timeout in the study, 2 minutes by
+// default). Answers hold one result for each item, in order, and depend on nothing but the request and, for an
+// algorithm, the requests before: runs are repeated and resumed.
+//
+// An error that a method returns fails the run, with its text; a panic is caught and is such an error. When the
+// process of a reward or retriever ends in a call, it is started again and asked again, 5 times in 10 minutes; where
+// an algorithm's ends, the run goes back to its last checkpoint, 3 times. Write to standard error or log by log/slog: both are in the
+// run's logs, and the last lines in the message of a crash.
+//
+// Package sdktest runs a plugin in memory and checks it against all this.
 package sdk
 
 import (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +69,8 @@ func (a *app) pluginDescribeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe NAME",
 		Short: "Print what a plugin does and every attribute that it takes",
-		Long: `Print what a plugin does and every attribute that it takes, its default, and where the default comes from. Plugins of
+		Long: `Print what a plugin does and every attribute that it takes, its default, and where the default comes from, and of an
+algorithm the objectives, as formulas, that it trains with these defaults. Plugins of
 several kinds may have one name: KIND/NAME is the one of a kind, PACK/NAME one of a pack that did not come with forage.`,
 		Example: "  forage plugin describe david-grpo\n  forage plugin describe reward/frugalrag\n  forage plugin describe citations/web",
 		Args:    arguments(1, 1),
@@ -99,6 +101,9 @@ several kinds may have one name: KIND/NAME is the one of a kind, PACK/NAME one o
 				}
 				found++
 				describePlugin(a.out, info)
+				if info.Kind == sdk.KindAlgorithm {
+					a.describeObjectives(cmd.Context(), catalogue, info)
+				}
 			}
 			switch {
 			case found > 0:
@@ -123,6 +128,35 @@ func describePlugin(out io.Writer, info host.PluginInfo) {
 	fmt.Fprintln(w)
 	writeSchema(w, info.Schema, textReference{})
 	io.WriteString(out, printable(w.String()))
+}
+
+// describeObjectives prints what an algorithm minimises with its defaults, in a usual stage, or why it does not say.
+func (a *app) describeObjectives(ctx context.Context, catalogue *host.Catalogue, info host.PluginInfo) {
+	plan, err := planWithDefaults(ctx, catalogue, info)
+	if err != nil {
+		fmt.Fprintf(a.out, "\nWith its defaults, in a stage that trains: %v\n", err)
+		return
+	}
+	fmt.Fprintln(a.out, "\nWith its defaults, in a stage that trains:")
+	for _, o := range plan.Objectives {
+		fmt.Fprint(a.out, o)
+	}
+	if plan.Reference != "" {
+		fmt.Fprintf(a.out, "ref_logp is of the policy as of %s.\n", plan.Reference)
+	}
+}
+
+func planWithDefaults(ctx context.Context, catalogue *host.Catalogue, info host.PluginInfo) (plan sdk.PlanResponse, err error) {
+	supervisor, err := host.NewSupervisor(catalogue, host.RunOptions{})
+	if err != nil {
+		return plan, err
+	}
+	defer func() { err = errors.Join(err, supervisor.Close()) }()
+	algorithm, err := supervisor.Algorithm(ctx, host.InstanceSpec{Name: info.Name, Label: info.Label}, nil)
+	if err != nil {
+		return plan, err
+	}
+	return algorithm.Plan(ctx, sdk.PlanRequest{Stage: "main", Steps: 1, Questions: 1, HasExperts: true})
 }
 
 func (a *app) pluginBundleCommand() *cobra.Command {

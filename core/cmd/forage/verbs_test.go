@@ -257,7 +257,7 @@ func TestPluginVerbs(t *testing.T) {
 	if len(list) < 10 {
 		t.Errorf("plugin list --json gives %d plugins", len(list))
 	}
-	wantAll(t, p.ok("plugin", "describe", "search-r1"), "group_size", "int", "from 1", "[Search-R1")
+	wantAll(t, p.ok("plugin", "describe", "search-r1"), "group_size", "int", "from 1", "[Search-R1", "trains the policy", "loss = ", "as of stage_start")
 	if both := p.ok("plugin", "describe", "frugalrag"); strings.Count(both, "Source: FrugalRAG") != 2 {
 		t.Errorf("describe frugalrag gives not both kinds:\n%s", both)
 	}

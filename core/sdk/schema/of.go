@@ -18,7 +18,7 @@ import (
 //		Index     schema.Ref `forage:"index" type:"index" enum:"bm25" doc:"The index to search."`
 //	}
 //
-// A field without default is required unless its tag has ",optional". Field types are string, bool, int, float64,
+// Fields without the tag are the plugin's own, and doc is required. A field without default is required unless its tag has ",optional". Field types are string, bool, int, float64,
 // []string, []float64, map[string]string, map[string]float64, [Ref] and []Ref (with type:"index|corpus|policy|agent")
 // and structs or pointers to structs, which are nested single blocks. The enum of a reference to an index lists the kinds
 // of index that serve: hnsw, flat, bm25, remote. Lists and maps take a default as comma-separated values.

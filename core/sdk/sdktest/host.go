@@ -330,8 +330,11 @@ func vector(text string) []float32 {
 
 // Search implements [sdk.Host]: queries by their words, vectors by their product with [Host.Encode]'s of the corpus.
 func (h *Host) Search(_ context.Context, req sdk.SearchRequest) ([][]episode.Hit, error) {
-	if (len(req.Queries) > 0) == (len(req.Vectors) > 0) || req.K <= 0 {
+	if len(req.Queries) > 0 && len(req.Vectors) > 0 || req.K <= 0 {
 		return nil, fmt.Errorf("a search takes either queries or vectors, and k above 0: %w", sdk.ErrInvalidRequest)
+	}
+	if n := len(req.Queries) + len(req.Vectors); len(req.Exclude) > 0 && len(req.Exclude) != n {
+		return nil, fmt.Errorf("%d lists of excluded ids for a search of %d: %w", len(req.Exclude), n, sdk.ErrInvalidRequest)
 	}
 	excluded := func(i int) []string {
 		if i < len(req.Exclude) {

@@ -162,6 +162,25 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
+func TestSearches(t *testing.T) {
+	h := &Host{}
+	search := func(req sdk.SearchRequest) error {
+		_, err := h.Search(t.Context(), req)
+		return err
+	}
+	if err := search(sdk.SearchRequest{K: 1}); err != nil {
+		t.Errorf("a search for nothing: %v", err)
+	}
+	for name, req := range map[string]sdk.SearchRequest{
+		"both": {Queries: []string{"a"}, Vectors: [][]float32{{1}}, K: 1}, "k": {Queries: []string{"a"}},
+		"exclude": {Queries: []string{"a", "b"}, K: 1, Exclude: [][]string{{"d0"}}},
+	} {
+		if err := search(req); !errors.Is(err, sdk.ErrInvalidRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestHostErrorsKeepTheirIdentity(t *testing.T) {
 	plugin := sdk.NewAlgorithm("asks", "Asks for what is not there.", "", func(_ context.Context, _ grpoConfig, host sdk.Host) (sdk.Algorithm, error) {
 		return &asks{host: host, t: t}, nil
