@@ -10,7 +10,6 @@ policy "json" {
 }
 
 # Whole documents in the place of sentences.
-
 index "paragraphs" {
   base = index.dense
   unit = "paragraph"

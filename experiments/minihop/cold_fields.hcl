@@ -1,7 +1,7 @@
 # How the base policy "fields" is made: the base "habit", which can read, learns the protocol of FrugalRAG, where every
-# turn answers a prompt of its own that lays out what happened so far. Half of the examples have no tool to finish and go on searching;
-# the others, in the second stage, finish before the evidence is complete. Half say the question again at the prompt's
-# end, so that there are two prompts to choose from.
+# turn answers a prompt of its own that lays out what happened so far. Half of the examples have no tool to finish and go
+# on searching; the others, in the second stage, finish before the evidence is complete. Half say the question again at
+# the prompt's end, so that there are two prompts to choose from.
 
 dataset "fields_skill" {
   base = dataset.skill

@@ -2,5 +2,5 @@
 // connection in memory, with all conversions of the real one; [Host] is a scripted host; [TestAlgorithm], [TestReward]
 // and [TestRetriever] check what every plugin of a kind must keep to.
 //
-//	func TestConformance(t *testing.T) { sdktest.TestReward(t, exactmatch.Plugin()) }
+//	func TestConformance(t *testing.T) { sdktest.TestReward(t, em.Plugin()) }
 package sdktest

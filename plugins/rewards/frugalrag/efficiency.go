@@ -1,7 +1,7 @@
 // Package frugalrag is the reward of FrugalRAG's second stage (arXiv:2507.07634): how many searches an episode made
 // against how many its evidence needed, plus a reward for well-formed calls.
 //
-// The arithmetic is plain functions: [Efficiency] on counts, [Evidence] on what was retrieved, [Sentences] on text.
+// The arithmetic is plain functions: [Efficiency] on counts, [Evidence] on what was retrieved, [Splitter.Sentences] on text.
 package frugalrag
 
 import "math"
