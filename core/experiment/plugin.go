@@ -269,8 +269,13 @@ func (c *resolver) schemaValue(v cty.Value, t schema.Type, p *Plugin) (any, stri
 			return nil, fmt.Sprintf("a reference to %s is required, got %s", alternatives([]string{string(t)}), ref)
 		}
 		handle := ref.String()
-		p.targets[handle] = c.resolve(ref)
-		return schema.Ref{Handle: handle}, ""
+		target := c.resolve(ref)
+		p.targets[handle] = target
+		unit := ""
+		if x, ok := target.(*Index); ok && x != nil {
+			unit = x.Unit
+		}
+		return schema.Ref{Handle: handle, Unit: unit}, ""
 	}
 	return nil, fmt.Sprintf("the plugin's schema has a type %q that this version does not know", t)
 }

@@ -375,7 +375,7 @@ func (r *resources) value(ctx context.Context, v any) (any, error) {
 	switch v := v.(type) {
 	case schema.Ref:
 		digest, err := r.refDigest(ctx, v.Handle)
-		return schema.Ref{Handle: v.Handle, Digest: digest}, err
+		return schema.Ref{Handle: v.Handle, Digest: digest, Unit: v.Unit}, err
 	case []any:
 		list := make([]any, len(v))
 		for i, e := range v {

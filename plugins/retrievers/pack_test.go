@@ -189,6 +189,26 @@ func TestHybrid(t *testing.T) {
 	}
 }
 
+// TestUnits: a tool refuses an index that finds something else, at the attribute that names it, before it is called.
+func TestUnits(t *testing.T) {
+	ref := func(unit string) any { return map[string]any{"handle": "index.x", "digest": "", "unit": unit} }
+	for _, name := range []string{"semantic_search", "keyword_search"} {
+		for _, c := range []struct {
+			level, unit string
+			right       bool
+		}{{"sentence", "sentence", true}, {"sentence", "document", false}, {"paragraph", "paragraph", true}, {"paragraph", "sentence", false}} {
+			ds := plugin(t, name).Validate(map[string]any{"index": ref(c.unit), "level": c.level})
+			if ds.HasErrors() == c.right || !c.right && (ds[0].Path.String() != "index" || !strings.Contains(ds[0].Detail, "index.x finds "+c.unit+"s")) {
+				t.Errorf("%s, level %s over an index of unit %s: %v", name, c.level, c.unit, ds)
+			}
+		}
+	}
+	ds := plugin(t, "hybrid").Validate(map[string]any{"dense": ref("sentence"), "sparse": ref("document"), "other": ref("sentence")})
+	if len(ds) != 1 || ds[0].Path.String() != "sparse" {
+		t.Errorf("indexes of different units: %v", ds)
+	}
+}
+
 func TestPackDescribesItself(t *testing.T) {
 	for _, p := range pack().Retrievers {
 		if p.Description == "" || p.Source == "" {

@@ -78,6 +78,11 @@ func TestBadInput(t *testing.T) {
 			args:  []string{"validate", "study"}, code: 1,
 			want: []string{"An argument or block definition is required here"}, not: []string{"experiment.late needs"},
 		},
+		"index of another unit": {
+			files: map[string]string{"study/main.hcl": changed("retriever \"dense\"", "retriever \"semantic_search\"")},
+			args:  []string{"validate", "study"}, code: 1,
+			want: []string{"main.hcl line", "index = index.dense", "finds documents", `unit = "sentence"`},
+		},
 		"no such verb of a group": {
 			args: []string{"import", "onnx"}, code: 2,
 			want: []string{`no "forage import onnx"`, "gguf", "--help"},

@@ -142,7 +142,7 @@ func TestRoundTrips(t *testing.T) {
 
 func TestValuesOfGoTypes(t *testing.T) {
 	b, err := EncodeValues(map[string]any{
-		"index": schema.Ref{Handle: "h", Digest: "d"}, "n": 3, "u": uint8(4), "f": float32(.5), "list": []string{"a"}, "map": map[string]float64{"x": 1},
+		"index": schema.Ref{Handle: "h", Digest: "d", Unit: "sentence"}, "n": 3, "u": uint8(4), "f": float32(.5), "list": []string{"a"}, "map": map[string]float64{"x": 1},
 		"pointer": new(7), "nothing": nil, "bad": "a\xffb",
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func TestValuesOfGoTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"index": map[string]any{"handle": "h", "digest": "d"}, "n": int64(3), "u": int64(4), "f": .5, "list": []any{"a"}, "map": map[string]any{"x": 1.},
+		"index": map[string]any{"handle": "h", "digest": "d", "unit": "sentence"}, "n": int64(3), "u": int64(4), "f": .5, "list": []any{"a"}, "map": map[string]any{"x": 1.},
 		"pointer": int64(7), "nothing": nil, "bad": "a\uFFFDb",
 	}
 	if d := cmp.Diff(want, got); d != "" {

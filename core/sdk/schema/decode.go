@@ -9,7 +9,7 @@ import (
 )
 
 // Decode fills the struct that into points to, whose type [Of] describes, from a configuration's values: strings,
-// bools, numbers of any Go kind, []any, map[string]any, and for references a Ref or a map of handle and digest. An
+// bools, numbers of any Go kind, []any, map[string]any, and for references a Ref or a map with their fields. An
 // absent or nil value takes the default. Unknown names, missing required values, wrong types and values out of range
 // are diagnostics with their path.
 func Decode(values map[string]any, into any) diag.Diagnostics {
@@ -157,10 +157,11 @@ func setRef(field reflect.Value, value any) string {
 	case map[string]any:
 		handle, _ := v["handle"].(string)
 		digest, _ := v["digest"].(string)
+		unit, _ := v["unit"].(string)
 		if handle == "" {
 			return "a reference needs a handle"
 		}
-		field.Set(reflect.ValueOf(Ref{Handle: handle, Digest: digest}))
+		field.Set(reflect.ValueOf(Ref{Handle: handle, Digest: digest, Unit: unit}))
 		return ""
 	}
 	return fmt.Sprintf("a reference to a block of the study is required, got %T", value)

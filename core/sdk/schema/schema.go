@@ -50,6 +50,8 @@ func (t Type) Element() Type {
 type Ref struct {
 	Handle string `msgpack:"handle" json:"handle"` // unique in the run
 	Digest string `msgpack:"digest" json:"digest"` // of the content behind it; "" while only validating
+	// Unit is what an index finds: document, paragraph or sentence; "" for other blocks.
+	Unit string `msgpack:"unit" json:"unit,omitempty"`
 }
 
 // Attribute is one setting.

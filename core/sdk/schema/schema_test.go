@@ -47,7 +47,7 @@ func TestReferences(t *testing.T) {
 	}
 	var c config
 	ds := Decode(map[string]any{"agents": []any{map[string]any{"handle": "agent.a", "digest": "x"}, Ref{Handle: "agent.b"}}}, &c)
-	if ds.HasErrors() || len(c.Agents) != 2 || c.Agents[0] != (Ref{"agent.a", "x"}) || c.Agents[1].Handle != "agent.b" {
+	if ds.HasErrors() || len(c.Agents) != 2 || c.Agents[0] != (Ref{Handle: "agent.a", Digest: "x"}) || c.Agents[1].Handle != "agent.b" {
 		t.Errorf("got %+v, %v", c, ds)
 	}
 	if err := Decode(map[string]any{"agents": []any{"agent.a"}}, &c).Err(); err == nil || !strings.Contains(err.Error(), "element 0") {

@@ -31,11 +31,17 @@ type Config struct {
 	Description  string     `forage:"description" default:"Searches a text collection for the query." doc:"What a protocol that describes its tools tells the agent about this one." source:"default (not in the paper)"`
 }
 
-// Validate refuses weights that leave nothing to rank by.
+// Validate refuses weights that leave nothing to rank by, and indexes whose hits cannot be told to be the same.
 func (c Config) Validate() diag.Diagnostics {
 	var ds diag.Diagnostics
 	if c.DenseWeight+c.SparseWeight == 0 && (c.Other.Handle == "" || c.OtherWeight == 0) {
 		ds.Errorf(diag.Attr("dense_weight"), "No weight", "All weights are 0, so there is nothing to rank by; give at least one index a weight above 0.")
+	}
+	for i, index := range []schema.Ref{c.Sparse, c.Other} {
+		if index.Unit != "" && index.Unit != c.Dense.Unit {
+			ds.Errorf(diag.Attr([]string{"sparse", "other"}[i]), "Indexes of different units", "%s finds %ss and %s finds %ss, so no hit of one is a hit of the other; give both one unit.",
+				index.Handle, index.Unit, c.Dense.Handle, c.Dense.Unit)
+		}
 	}
 	return ds
 }

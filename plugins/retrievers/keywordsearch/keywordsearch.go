@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/diag"
 	"github.com/forage-rl/forage/core/sdk/schema"
 	"github.com/forage-rl/forage/plugins/retrievers/internal/lookup"
 )
@@ -21,10 +22,13 @@ type Config struct {
 	Description string     `forage:"description" default:"Finds the sentences that share words with the query, each with the id of its paragraph." doc:"What a protocol that describes its tools tells the agent about this one." source:"default (not in the paper)"`
 }
 
+// Validate refuses an index that does not find what the tool is to find.
+func (c Config) Validate() diag.Diagnostics { return lookup.Check(diag.Attr("index"), c.Index, c.Level) }
+
 // Plugin describes the retriever.
 func Plugin() sdk.RetrieverPlugin {
 	return sdk.NewRetriever(Name, "Search for sentences by words (BM25) in an index of the study; the hits name their paragraphs.", "GRASP (arXiv:2607.10463)",
 		func(_ context.Context, c Config, host sdk.Host) (sdk.Retriever, error) {
-			return lookup.Index{Host: host, Handle: c.Index.Handle, K: c.K, Name: Name, Level: c.Level, Description: c.Description}, nil
+			return lookup.Index{Host: host, Handle: c.Index.Handle, K: c.K, Name: Name, Description: c.Description}, nil
 		})
 }

@@ -13,7 +13,9 @@ import (
 	"strings"
 
 	"github.com/forage-rl/forage/core/sdk"
+	"github.com/forage-rl/forage/core/sdk/diag"
 	"github.com/forage-rl/forage/core/sdk/episode"
+	"github.com/forage-rl/forage/core/sdk/schema"
 	"github.com/forage-rl/forage/core/sdk/text"
 )
 
@@ -25,7 +27,6 @@ type Index struct {
 	ExcludeSeen bool   // leave out what earlier calls of the episode returned
 	Description string // of the tool
 	Name        string // of the tool; "" means search
-	Level       string // what hits must be: sentence or paragraph; "" means whatever the index finds
 }
 
 // Tool implements [sdk.Retriever].
@@ -42,23 +43,17 @@ func (x Index) Call(ctx context.Context, req sdk.CallRequest) (sdk.CallResponse,
 		if err != nil {
 			return nil, fmt.Errorf("search index %s: %w", x.Handle, err)
 		}
-		return hits, x.check(hits)
+		return hits, nil
 	})
 }
 
-// check refuses an index of another unit than the tool is meant to find.
-func (x Index) check(lists [][]episode.Hit) error {
-	for _, hits := range lists {
-		for _, h := range hits {
-			switch {
-			case x.Level == "sentence" && h.SentenceID == "":
-				return fmt.Errorf("index %s does not find sentences; give it unit = \"sentence\"", x.Handle)
-			case x.Level == "paragraph" && (h.SentenceID != "" || h.ParagraphID == ""):
-				return fmt.Errorf("index %s does not find paragraphs; give it unit = \"paragraph\"", x.Handle)
-			}
-		}
+// Check refuses an index of another unit than the tool finds. path is the attribute that names the index.
+func Check(path diag.Path, index schema.Ref, unit string) diag.Diagnostics {
+	var ds diag.Diagnostics
+	if index.Unit != "" && index.Unit != unit {
+		ds.Errorf(path, "Index of another unit", "%s finds %ss, and this tool is to find %ss: give that index unit = %q, or name another.", index.Handle, index.Unit, unit, unit)
 	}
-	return nil
+	return ds
 }
 
 // Tool describes a tool with one argument, the query.
