@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 )
@@ -46,9 +47,7 @@ func curves(s *Study) []Curve {
 		}
 	}
 	var out []Curve
-	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(s, a), rank(s, b)), cmp.Compare(a, b))
-	}) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		curve := Curve{Metric: name}
 		for _, c := range s.Cells {
 			cell := CellCurve{Cell: c.Key}
@@ -64,7 +63,23 @@ func curves(s *Study) []Curve {
 		}
 		out = append(out, curve)
 	}
+	slices.SortStableFunc(out, func(a, b Curve) int {
+		return cmp.Or(cmp.Compare(boolInt(a.oneStep()), boolInt(b.oneStep())), cmp.Compare(rank(s, a.Metric), rank(s, b.Metric)),
+			cmp.Compare(position(knownMetrics(), path.Base(a.Metric)), position(knownMetrics(), path.Base(b.Metric))))
+	})
 	return out
+}
+
+// oneStep says that no run has the metric at two steps: there is nothing to follow.
+func (c Curve) oneStep() bool {
+	for _, cell := range c.Cells {
+		for _, run := range cell.Runs {
+			if len(run.Points) > 1 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // rank puts the primary figure first, then what agents are compared by, then the other numbers of evaluations and

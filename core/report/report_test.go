@@ -593,9 +593,32 @@ func TestCurves(t *testing.T) {
 	}
 }
 
+// What people look at comes first: the primary figure, then what changes over steps, known metrics before others.
+func TestOrderOfCurves(t *testing.T) {
+	var history []record.MetricsLine
+	for step := range 3 {
+		values := record.Values{"train/loss": 1, "eval/test/answered": 1, "eval/test/em": 1, "eval/test/f1": 1, "episode/reward": 1, "eval/test/evidence_all": 1}
+		if step == 2 {
+			values["eval/other/em"] = 1
+		}
+		history = append(history, record.MetricsLine{Step: step, Values: values})
+	}
+	var got []string
+	for _, c := range curves(&Study{Primary: Primary{Evaluations: []string{"test"}, Metric: "f1"}, Cells: []Cell{{Key: "a", Runs: []RunResult{{History: history}}}}}) {
+		got = append(got, c.Metric)
+	}
+	want := []string{"eval/test/f1", "episode/reward", "eval/test/em", "eval/test/evidence_all", "eval/test/answered", "train/loss", "eval/other/em"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestTicks(t *testing.T) {
-	for _, c := range [][2]float64{{0, 1}, {0.31, 0.33}, {-5, 1200}, {1e-9, 2e-9}, {5, 5}} {
+	for _, c := range [][2]float64{{0, 1}, {0.31, 0.33}, {-5, 1200}, {1e-9, 2e-9}, {5, 5}, {.12, .94}, {.12, .59}, {2, 19}} {
 		a := newAxis([]float64{c[0], c[1], math.NaN()}, 0, 100, 0.05)
+		if few := a.ticks(4); len(few) < 2 {
+			t.Errorf("%v: ticks %v: one alone gives no scale", c, few)
+		}
 		ticks := a.ticks(5)
 		if len(ticks) < 2 || len(ticks) > 11 {
 			t.Errorf("%v: ticks %v", c, ticks)

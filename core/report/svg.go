@@ -62,7 +62,7 @@ func (a axis) ticks(n int) []float64 {
 	base := math.Pow(10, math.Floor(math.Log10(raw)))
 	step := base * 10
 	for _, m := range []float64{1, 2, 5} {
-		if base*m >= raw {
+		if raw < base*m*1.5 { // the nearest round step: always the next larger one would leave a single tick at times
 			step = base * m
 			break
 		}
@@ -247,7 +247,7 @@ type forestRow struct {
 }
 
 func (r *Report) forests() []forest {
-	scores := forest{title: r.figureName() + " per cell", caption: "Dot: mean. Ticks: seeds. Line: 95 % crossed bootstrap over questions and seeds."}
+	scores := forest{title: r.figureName() + " per cell", caption: "Dot: mean. Ticks: seeds."}
 	for i, c := range r.Cells {
 		if len(c.Scores) == 0 {
 			continue
@@ -258,6 +258,9 @@ func (r *Report) forests() []forest {
 		}
 		row.mean = mean(row.points)
 		scores.rows = append(scores.rows, row)
+	}
+	if slices.ContainsFunc(scores.rows, func(row forestRow) bool { return row.interval != nil }) {
+		scores.caption += " Line: 95 % crossed bootstrap over questions and seeds."
 	}
 	diffs := forest{title: "Difference from " + r.Baseline, zero: true,
 		caption: "Dot: mean difference over seeds. Line: 95 % t interval over seeds, drawn where it exists."}
