@@ -131,7 +131,7 @@ func Build(ctx context.Context, s Study, opt Options) (*Report, error) {
 	if err := r.sensitivity(&s, base); err != nil {
 		return nil, err
 	}
-	r.Curves = curves(&s)
+	r.Curves = curves(&s, opt)
 	r.Warnings = unique(r.Warnings)
 	return r, nil
 }

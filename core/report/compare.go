@@ -89,7 +89,7 @@ func Compare(a, b RunResult, declared []string, opt Options) (*Comparison, error
 	if len(c.Rows) == 0 {
 		return nil, fmt.Errorf("runs %s and %s share no evaluation: evaluate both on one dataset with `forage eval`", a.ID, b.ID)
 	}
-	c.Curves = curves(&Study{Cells: []Cell{{Key: c.A, Runs: []RunResult{a}}, {Key: c.B, Runs: []RunResult{b}}}})
+	c.Curves = curves(&Study{Cells: []Cell{{Key: c.A, Runs: []RunResult{a}}, {Key: c.B, Runs: []RunResult{b}}}}, opt)
 	return c, nil
 }
 

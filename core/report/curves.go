@@ -34,14 +34,19 @@ type Point struct {
 	Value float64
 }
 
+// timeMetrics begins the names of measured times.
+const timeMetrics = "time/"
+
 // curves collects the histories of all runs, also unfinished ones, by metric.
-func curves(s *Study) []Curve {
+func curves(s *Study, opt Options) []Curve {
 	names := map[string]bool{}
 	for _, c := range s.Cells {
 		for _, run := range c.Runs {
 			for _, line := range run.History {
 				for name := range line.Values {
-					names[name] = true
+					if opt.Times || !strings.HasPrefix(name, timeMetrics) {
+						names[name] = true
+					}
 				}
 			}
 		}

@@ -576,7 +576,7 @@ func TestCurves(t *testing.T) {
 	c := curves(&Study{Cells: []Cell{{Key: "a", Runs: []RunResult{
 		{Seed: 1, History: []record.MetricsLine{line(1, 1), line(2, 5), line(2, 3), line(3, 9)}},
 		{Seed: 2, History: []record.MetricsLine{line(1, 3), line(2, math.NaN())}},
-	}}}})
+	}}}}, Options{})
 	if len(c) != 1 || len(c[0].Cells[0].Runs[0].Points) != 3 || c[0].Cells[0].Runs[0].Points[1].Value != 3 {
 		t.Fatalf("%+v", c)
 	}
@@ -597,14 +597,14 @@ func TestCurves(t *testing.T) {
 func TestOrderOfCurves(t *testing.T) {
 	var history []record.MetricsLine
 	for step := range 3 {
-		values := record.Values{"train/loss": 1, "eval/test/answered": 1, "eval/test/em": 1, "eval/test/f1": 1, "episode/reward": 1, "eval/test/evidence_all": 1}
+		values := record.Values{"train/loss": 1, "eval/test/answered": 1, "eval/test/em": 1, "eval/test/f1": 1, "episode/reward": 1, "eval/test/evidence_all": 1, "time/step": 1}
 		if step == 2 {
 			values["eval/other/em"] = 1
 		}
 		history = append(history, record.MetricsLine{Step: step, Values: values})
 	}
 	var got []string
-	for _, c := range curves(&Study{Primary: Primary{Evaluations: []string{"test"}, Metric: "f1"}, Cells: []Cell{{Key: "a", Runs: []RunResult{{History: history}}}}}) {
+	for _, c := range curves(&Study{Primary: Primary{Evaluations: []string{"test"}, Metric: "f1"}, Cells: []Cell{{Key: "a", Runs: []RunResult{{History: history}}}}}, Options{}) {
 		got = append(got, c.Metric)
 	}
 	want := []string{"eval/test/f1", "episode/reward", "eval/test/em", "eval/test/evidence_all", "eval/test/answered", "train/loss", "eval/other/em"}
