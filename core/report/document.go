@@ -265,12 +265,14 @@ func (r *Report) budgetTable() table {
 	t := table{title: "What a run spent",
 		caption: "Means over the runs with a result. In brackets, the ratio to the baseline: arms are comparable where budgets are. Sampled: written by the " +
 			"policy in training episodes. Decoded: computed by the sampler for them, prompts and observations included. Trained: with a loss, times epochs. " +
-			"Evaluations count in the wall time alone.",
+			"Evaluations are not counted",
 		columns: []column{{"cell", false}, {"runs", true}, {"sampled tokens", true}, {"decoded tokens", true}, {"trained tokens", true},
 			{"tool calls", true}, {"optimizer steps", true}}}
 	if r.Options.Times {
 		t.columns = append(t.columns, column{"wall time", true})
+		t.caption += ", except in the wall time"
 	}
+	t.caption += "."
 	var base []float64
 	for _, c := range r.Cells {
 		if c.Baseline {
