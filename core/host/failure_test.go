@@ -14,13 +14,16 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/forage-rl/forage/core/internal/wire/foragev1"
 	"github.com/forage-rl/forage/core/sdk"
@@ -560,6 +563,21 @@ func TestIntruderIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var reached atomic.Int64
+	connect := func(t *testing.T, socket string, c credentials.TransportCredentials) *grpc.ClientConn {
+		conn, err := grpc.NewClient("passthrough:socket", grpc.WithTransportCredentials(c),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+				if err == nil {
+					reached.Add(1)
+				}
+				return conn, err
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
 	for name, credentials := range map[string]credentials.TransportCredentials{
 		"plain":          insecure.NewCredentials(),
 		"no certificate": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),
@@ -569,22 +587,30 @@ func TestIntruderIsRefused(t *testing.T) {
 	} {
 		for _, socket := range sockets { // the plugin's, and the one of the host's services
 			t.Run(name, func(t *testing.T) {
-				conn, err := grpc.NewClient("passthrough:"+socket, grpc.WithTransportCredentials(credentials),
-					grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-						return (&net.Dialer{}).DialContext(ctx, "unix", path)
-					}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := connect(t, socket, credentials)
 				defer conn.Close()
-				if _, err := pb.NewPackClient(conn).List(within(t), &pb.ListRequest{}); err == nil || strings.Contains(err.Error(), "unknown service") {
-					t.Errorf("the intruder is let in: %v", err)
+				// Unavailable: the connection does not come about. Any other answer is one of a server.
+				reached.Store(0)
+				if _, err := pb.NewPackClient(conn).List(within(t), &pb.ListRequest{}); status.Code(err) != codes.Unavailable || reached.Load() == 0 {
+					t.Errorf("the intruder is let in, or did not get as far as the socket: %v", err)
 				}
-				if _, err := pb.NewHostClient(conn).Questions(within(t), &pb.QuestionsRequest{}); err == nil || strings.Contains(err.Error(), "unknown service") {
+				if _, err := pb.NewHostClient(conn).Questions(within(t), &pb.QuestionsRequest{}); status.Code(err) != codes.Unavailable {
 					t.Errorf("the intruder is let in: %v", err)
 				}
 			})
 		}
+	}
+	// The same with the host's certificate: one of the sockets is the plugin's.
+	let := 0
+	for _, socket := range sockets {
+		conn := connect(t, socket, credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{s.identity.certificate}}))
+		if _, err := pb.NewPackClient(conn).List(within(t), &pb.ListRequest{}); err == nil {
+			let++
+		}
+		conn.Close()
+	}
+	if let != 1 {
+		t.Errorf("%d sockets let the host's certificate in", let)
 	}
 	if _, err := r.Score(within(t), sdk.ScoreRequest{}); err != nil {
 		t.Errorf("the host itself: %v", err)
