@@ -162,6 +162,7 @@ type Plugin struct {
 	Ranges map[string]hcl.Range
 
 	targets map[string]any // handle → what it leads to
+	uses    *[]sdk.Use     // what it takes from its stage; nil where it was not asked
 }
 
 // Corpus is a collection of documents: exactly one of Paths and Builtin.

@@ -81,7 +81,7 @@ func TestResolveExample(t *testing.T) {
 		t.Errorf("total %v, %v, want 0.75", got, err)
 	}
 	tool := run.Tools["search"].Retriever
-	if tool.Values["index"] != (schema.Ref{Handle: "index.dense"}) || run.Indexes["index.dense"].Corpus.Paths[0] != "/data/corpus.jsonl" {
+	if tool.Values["index"] != (schema.Ref{Handle: "index.dense", Unit: "paragraph"}) || run.Indexes["index.dense"].Corpus.Paths[0] != "/data/corpus.jsonl" {
 		t.Errorf("tool %v, index %+v", tool.Values, run.Indexes["index.dense"])
 	}
 	if run.Guards[0].Action != experiment.ActionWarn || run.Policies["main"].DType != "bfloat16" {

@@ -43,7 +43,9 @@ func (c *resolver) plugin(n *node, kind sdk.Kind) *Plugin {
 	if c.diags[before:].HasErrors() {
 		return p
 	}
-	for _, d := range c.s.schemas.validate(kind, p.Label, p.Values) {
+	said, uses := c.s.schemas.validate(kind, p.Label, p.Values)
+	p.uses = &uses
+	for _, d := range said {
 		severity := hcl.DiagError
 		if d.Severity == diag.Warning {
 			severity = hcl.DiagWarning

@@ -26,10 +26,11 @@ type resolver struct {
 	resolved map[string]any // blocks by reference
 	open     []string       // blocks being resolved, to end circles
 	artefact map[string]bool
+	heeded   map[string]heeded // settings of stages that only some algorithms take, by name
 }
 
 func (s *Study) newResolver(seed *int64) *resolver {
-	return &resolver{s: s, seed: seed, resolved: map[string]any{}}
+	return &resolver{s: s, seed: seed, resolved: map[string]any{}, heeded: map[string]heeded{}}
 }
 
 func (c *resolver) errorf(at hcl.Range, summary, detail string, args ...any) {

@@ -43,6 +43,7 @@ func (c *resolver) experiment(n *node) {
 			c.artefact[name] = true
 		}
 	}
+	c.unheeded()
 	for _, e := range evaluations {
 		run.Evaluations = append(run.Evaluations, c.evaluation(e, defaults))
 	}

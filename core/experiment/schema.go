@@ -11,8 +11,8 @@ import (
 type SchemaSource interface {
 	// Schema describes the plugin of that label. The error says what to do when there is none.
 	Schema(kind sdk.Kind, label string) (PluginInfo, error)
-	// Validate asks the plugin to check a configuration beyond its schema. It is pure.
-	Validate(kind sdk.Kind, label string, values map[string]any) diag.Diagnostics
+	// Validate asks the plugin to check a configuration beyond its schema, and what it takes from its stage. It is pure.
+	Validate(kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use)
 }
 
 // Namer is an optional interface of a [SchemaSource]: the labels it knows, for suggestions.
@@ -30,15 +30,20 @@ type schemaAnswer struct {
 	err  error
 }
 
+type validation struct {
+	diagnostics diag.Diagnostics
+	uses        []sdk.Use
+}
+
 // schemaCache asks a source once per plugin and once per configuration.
 type schemaCache struct {
 	source    SchemaSource
 	schemas   map[pluginKey]schemaAnswer
-	validated map[string]diag.Diagnostics
+	validated map[string]validation
 }
 
 func newSchemaCache(source SchemaSource) *schemaCache {
-	return &schemaCache{source, map[pluginKey]schemaAnswer{}, map[string]diag.Diagnostics{}}
+	return &schemaCache{source, map[pluginKey]schemaAnswer{}, map[string]validation{}}
 }
 
 func (c *schemaCache) schema(kind sdk.Kind, label string) (PluginInfo, error) {
@@ -51,16 +56,16 @@ func (c *schemaCache) schema(kind sdk.Kind, label string) (PluginInfo, error) {
 	return info, err
 }
 
-func (c *schemaCache) validate(kind sdk.Kind, label string, values map[string]any) diag.Diagnostics {
+func (c *schemaCache) validate(kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use) {
 	data, err := json.Marshal(values)
 	if err != nil {
 		return c.source.Validate(kind, label, values)
 	}
 	key := string(kind) + "\x00" + label + "\x00" + string(data)
-	if ds, ok := c.validated[key]; ok {
-		return ds
+	v, ok := c.validated[key]
+	if !ok {
+		v.diagnostics, v.uses = c.source.Validate(kind, label, values)
+		c.validated[key] = v
 	}
-	ds := c.source.Validate(kind, label, values)
-	c.validated[key] = ds
-	return ds
+	return v.diagnostics, v.uses
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/forage-rl/forage/core/sdk"
@@ -96,7 +97,52 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 		s.Reward = c.reward(reward)
 	}
 	r.done()
+	if s.Algorithm != nil && s.Algorithm.uses != nil {
+		c.heeds(s, *s.Algorithm.uses, critic)
+	}
 	return s
+}
+
+// heeded is a setting of stages, and whether the algorithm of any of them takes it: what is said for several stages may
+// be meant for one.
+type heeded struct {
+	at   hcl.Range // the first one
+	by   []string  // algorithms
+	used bool
+}
+
+// heeds notes what the algorithm of a stage takes from it, and refuses an agent whose episodes it cannot read.
+func (c *resolver) heeds(s *Stage, uses []sdk.Use, critic *node) {
+	note := func(at hcl.Range, what string, use sdk.Use) {
+		h, known := c.heeded[what]
+		if !known {
+			h.at = at
+		}
+		h.used = h.used || slices.Contains(uses, use)
+		if label := quote(s.Algorithm.Label); !slices.Contains(h.by, label) {
+			h.by = append(h.by, label)
+		}
+		c.heeded[what] = h
+	}
+	if critic != nil {
+		note(critic.def, "critic", sdk.UseCritic)
+	}
+	if s.Reward != nil && s.Reward.TurnTotal != nil {
+		note(s.Reward.TurnTotal.Range(), "turn_total", sdk.UseTurnRewards)
+	}
+	if s.Agent != nil && s.Agent.Protocol.Kind != "" && s.Agent.Protocol.Fields == nil && slices.Contains(uses, sdk.UseHops) {
+		c.errorf(s.Algorithm.Range, "Wrong protocol", "The algorithm %q learns hop by hop, from prompts that are made anew for each: it needs an agent of protocol \"fields\", and that of stage.%s has protocol %q.",
+			s.Algorithm.Label, s.Name, s.Agent.Protocol.Kind)
+	}
+}
+
+// unheeded warns of settings that no stage with them takes.
+func (c *resolver) unheeded() {
+	for _, what := range sortedKeys(c.heeded) {
+		if h := c.heeded[what]; !h.used {
+			c.diags = append(c.diags, warningAt(h.at.Ptr(), "Setting without effect", "%s has no effect: of the algorithms that it is for (%s), none takes one as it is configured.", what, strings.Join(h.by, ", ")))
+		}
+	}
 }
 
 // stagePolicy reads the role of the policy that the stage trains, or samples from where it produces.

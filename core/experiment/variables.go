@@ -91,7 +91,7 @@ func (s *Study) checkVariables() (diags hcl.Diagnostics) {
 			if v.fallback == nil {
 				text := fmt.Sprintf("The variable %q needs a value: -var %s=…, a line in a -var-file, or %s%s.", name, name, envPrefix, name)
 				if v.description != "" {
-					text += " It is the " + v.description + "."
+					text += " It is the " + strings.TrimPrefix(v.description, "the ") + "."
 				}
 				diags = append(diags, errorAt(v.at.Ptr(), "Missing value of a variable", "%s", text))
 				continue

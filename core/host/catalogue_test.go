@@ -89,7 +89,7 @@ func TestChecksumMismatchOfABundledPack(t *testing.T) {
 	marked(t, path, marker, description+"\n# changed")
 	before := starts(t, marker)
 	// Changed after discovery, before the start of a process.
-	_, err := c.Validate(within(t), sdk.KindRetriever, "web", nil)
+	_, _, err := c.Validate(within(t), sdk.KindRetriever, "web", nil)
 	wantError(t, err, path, "changed on disk")
 	// Changed before discovery.
 	_, err = discover(t, o).Schema(within(t), sdk.KindRetriever, "web")
@@ -151,11 +151,11 @@ func TestLabels(t *testing.T) {
 func TestValidateIsCached(t *testing.T) {
 	c := bundle(t, "forage-good")
 	for range 2 {
-		ds, err := c.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 13, "unknown": true})
+		ds, _, err := c.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 13, "unknown": true})
 		if err != nil || len(ds) != 1 || ds[0].Path.String() != "unknown" {
 			t.Fatalf("diagnostics %v, error %v", ds, err)
 		}
-		ds, err = c.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 13})
+		ds, _, err = c.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 13})
 		if err != nil || len(ds) != 1 || ds[0].Path.String() != "number" {
 			t.Fatalf("diagnostics %v, error %v", ds, err)
 		}
@@ -164,11 +164,11 @@ func TestValidateIsCached(t *testing.T) {
 		t.Errorf("%d processes", len(c.validations))
 	}
 	again := discover(t, c.options)
-	ds, err := again.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 13})
+	ds, _, err := again.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 13})
 	if err != nil || len(ds) != 1 || len(again.validations) != 0 {
 		t.Errorf("diagnostics %v, error %v, %d processes", ds, err, len(again.validations))
 	}
-	if ds, err := again.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 14}); err != nil || len(ds) != 0 {
+	if ds, _, err := again.Validate(within(t), sdk.KindReward, "testing", map[string]any{"number": 14}); err != nil || len(ds) != 0 {
 		t.Errorf("diagnostics %v, error %v", ds, err)
 	}
 }

@@ -659,7 +659,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	c := bundle(t, "forage-good")
-	if _, err := c.Validate(within(t), sdk.KindReward, "testing", nil); err != nil {
+	if _, _, err := c.Validate(within(t), sdk.KindReward, "testing", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {

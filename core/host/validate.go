@@ -29,41 +29,48 @@ type packValidator struct {
 	err        error
 }
 
-// Validate lets a plugin check a configuration. The answer is cached by the pack's hash and the values, so that a
+// validation is what is kept of an answer.
+type validation struct {
+	Diagnostics diag.Diagnostics
+	Uses        []sdk.Use
+}
+
+// Validate lets a plugin check a configuration, and asks what it would take from its
+// stage. The answer is cached by the pack's hash and the values, so that a
 // second check starts no process.
-func (c *Catalogue) Validate(ctx context.Context, kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, error) {
+func (c *Catalogue) Validate(ctx context.Context, kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use, error) {
 	info, err := c.Schema(ctx, kind, label)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := wire.EncodeValues(values)
 	if err != nil {
-		return nil, fmt.Errorf("configuration of %s %q: %w", kind, label, err)
+		return nil, nil, fmt.Errorf("configuration of %s %q: %w", kind, label, err)
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", info.Pack.key(), kind, info.Name, b))
 	cache := filepath.Join(c.options.CacheDir, "validations", hex.EncodeToString(key[:])+".json")
 	if b, err := os.ReadFile(cache); err == nil {
-		var ds diag.Diagnostics
-		if json.Unmarshal(b, &ds) == nil {
-			return ds, nil
+		var known validation
+		if json.Unmarshal(b, &known) == nil {
+			return known.Diagnostics, known.Uses, nil
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.StartTimeout+validateTimeout, errors.New("the plugin did not answer in time"))
 	defer cancel()
 	connection, err := c.validator(ctx, info.Pack)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ds, err := hostside.NewPlugin(connection.conn).Validate(ctx, hostside.Name{Kind: kind, Name: info.Name}, values)
+	ds, uses, err := hostside.NewPlugin(connection.conn).Validate(ctx, hostside.Name{Kind: kind, Name: info.Name}, values)
 	if err != nil {
-		return nil, fmt.Errorf("validate with %s %q: %w", kind, label, wire.Limit(err, info.Pack.Name))
+		return nil, nil, fmt.Errorf("validate with %s %q: %w", kind, label, wire.Limit(err, info.Pack.Name))
 	}
-	if b, err := json.Marshal(ds); err == nil {
+	if b, err := json.Marshal(validation{ds, uses}); err == nil {
 		if err := writeAtomic(cache, b, 0o600); err != nil {
 			c.options.Logger.Warn("a validation cannot be cached; the plugin will be asked again", "plugin", label, "error", err)
 		}
 	}
-	return ds, nil
+	return ds, uses, nil
 }
 
 func (c *Catalogue) validator(ctx context.Context, p Pack) (*connection, error) {

@@ -61,12 +61,12 @@ func (s schemaSource) Schema(kind sdk.Kind, label string) (experiment.PluginInfo
 	return experiment.PluginInfo{Name: info.Name, Schema: info.Schema, Pack: info.Pack.Name, PackVersion: info.PackVersion, Digest: info.Digest}, err
 }
 
-func (s schemaSource) Validate(kind sdk.Kind, label string, values map[string]any) diag.Diagnostics {
-	found, err := s.Catalogue.Validate(s.t.Context(), kind, label, values)
+func (s schemaSource) Validate(kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use) {
+	found, uses, err := s.Catalogue.Validate(s.t.Context(), kind, label, values)
 	if err != nil {
 		found.Errorf(nil, "Plugin failed", "%v", err)
 	}
-	return found
+	return found, uses
 }
 
 // characters is a tokenizer with a token per character; 0 ends a sequence.

@@ -53,7 +53,19 @@ type Plugin struct {
 	Schema      schema.Schema
 	// Validate checks a configuration beyond its schema. It must be pure: no files, network or host.
 	Validate func(values map[string]any) diag.Diagnostics
+	// Uses lists what an algorithm so configured takes from its stage beyond questions and totals; nil for nothing. The
+	// host warns of settings that are not used, and refuses an agent of another protocol than is needed.
+	Uses func(values map[string]any) []Use
 }
+
+// Use is something of its stage that an algorithm takes.
+type Use string
+
+const (
+	UseCritic      Use = "critic"          // it asks for a critic in its plan
+	UseTurnRewards Use = "turn_rewards"    // it reads the totals of turns
+	UseHops        Use = "protocol fields" // it takes each sequence for a hop, as protocol "fields" makes them
+)
 
 // AlgorithmPlugin makes algorithms. Build one with [NewAlgorithm].
 type AlgorithmPlugin struct {
@@ -76,6 +88,9 @@ type RetrieverPlugin struct {
 // Validator is an optional method of a configuration struct: checks beyond the schema, pure.
 type Validator interface{ Validate() diag.Diagnostics }
 
+// User is an optional method of an algorithm's configuration struct: see [Plugin].
+type User interface{ Uses() []Use }
+
 // NewAlgorithm describes an algorithm whose configuration is the struct C (see [schema.Of]). It panics when C is not
 // a valid configuration type: a mistake of the author that the first start shows.
 func NewAlgorithm[C any](name, description, source string, open func(ctx context.Context, config C, host Host) (Algorithm, error)) AlgorithmPlugin {
@@ -97,10 +112,20 @@ func describe[C any](name, description, source string) Plugin {
 	if err != nil {
 		panic(fmt.Sprintf("plugin %s: %v", name, err))
 	}
-	return Plugin{Name: name, Description: description, Source: source, Schema: s, Validate: func(values map[string]any) diag.Diagnostics {
-		_, ds := decode[C](values)
-		return ds
-	}}
+	return Plugin{
+		Name: name, Description: description, Source: source, Schema: s,
+		Validate: func(values map[string]any) diag.Diagnostics {
+			_, ds := decode[C](values)
+			return ds
+		},
+		Uses: func(values map[string]any) []Use {
+			c, _ := decode[C](values)
+			if u, ok := any(&c).(User); ok {
+				return u.Uses()
+			}
+			return nil
+		},
+	}
 }
 
 func decode[C any](values map[string]any) (C, diag.Diagnostics) {

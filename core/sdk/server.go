@@ -93,7 +93,13 @@ func (s *server) Validate(_ context.Context, req *pb.ValidateRequest) (*pb.Valid
 	if err != nil {
 		return nil, err
 	}
-	return &pb.ValidateResponse{Diagnostics: wire.ToDiagnostics(p.validate(values))}, nil
+	out := &pb.ValidateResponse{Diagnostics: wire.ToDiagnostics(p.validate(values))}
+	if p.Uses != nil {
+		for _, use := range p.Uses(values) {
+			out.Uses = append(out.Uses, string(use))
+		}
+	}
+	return out, nil
 }
 
 func (p Plugin) validate(values map[string]any) diag.Diagnostics {

@@ -31,10 +31,10 @@ func (s schemas) Schema(kind sdk.Kind, label string) (experiment.PluginInfo, err
 }
 
 // Validate implements experiment.SchemaSource.
-func (s schemas) Validate(kind sdk.Kind, label string, values map[string]any) diag.Diagnostics {
-	found, err := s.catalogue.Validate(s.ctx, kind, label, values)
+func (s schemas) Validate(kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use) {
+	found, uses, err := s.catalogue.Validate(s.ctx, kind, label, values)
 	if err != nil {
 		found.Errorf(nil, "Plugin failed", "The plugin could not check its configuration: %v.", err)
 	}
-	return found
+	return found, uses
 }

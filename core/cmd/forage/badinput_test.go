@@ -83,6 +83,16 @@ func TestBadInput(t *testing.T) {
 			args:  []string{"validate", "study"}, code: 1,
 			want: []string{"main.hcl line", "index = index.dense", "finds documents", `unit = "sentence"`},
 		},
+		"hops under tags": {
+			files: map[string]string{"study/main.hcl": changed("algorithm \"search-r1\" {\n      group_size = 2", "algorithm \"frugalrag\" {\n      group_size = 2")},
+			args:  []string{"validate", "study"}, code: 1,
+			want: []string{"main.hcl line", `algorithm "frugalrag"`, `protocol "fields"`},
+		},
+		"critic that nothing takes": {
+			files: map[string]string{"study/main.hcl": changed("algorithm \"search-r1\" {", "critic {}\n    algorithm \"search-r1\" {")},
+			args:  []string{"validate", "study"}, code: 0,
+			want: []string{"main.hcl line", "critic has no effect", `"search-r1"`},
+		},
 		"no such verb of a group": {
 			args: []string{"import", "onnx"}, code: 2,
 			want: []string{`no "forage import onnx"`, "gguf", "--help"},

@@ -97,6 +97,7 @@ func plugins() map[kindName]schema.Schema {
 		{sdk.KindReward, "david-gates"}:       must(schema.Of[none]()),
 		{sdk.KindReward, "david-outcome"}:     must(schema.Of[none]()),
 		{sdk.KindReward, "evidence-coverage"}: must(schema.Of[none]()),
+		{sdk.KindAlgorithm, "hops"}:           must(schema.Of[none]()),
 		{sdk.KindReward, "judge"}:             must(schema.Of[judge]()),
 	}
 }
@@ -115,7 +116,7 @@ func (s *Source) Schema(kind sdk.Kind, label string) (experiment.PluginInfo, err
 }
 
 // Validate implements [experiment.SchemaSource]: grpo wants an odd group size, to have something to say.
-func (s *Source) Validate(kind sdk.Kind, label string, values map[string]any) diag.Diagnostics {
+func (s *Source) Validate(kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use) {
 	s.Calls++
 	var ds diag.Diagnostics
 	if label == "tree-grpo" && values["expand"] == 7.0 {
@@ -124,7 +125,7 @@ func (s *Source) Validate(kind sdk.Kind, label string, values map[string]any) di
 	if inner, ok := values["clip"].(map[string]any); ok && inner["low"] == 1.0 {
 		ds.Warnf(diag.Attr("clip").Attr("low"), "Wide clip", "A bound of 1 clips nothing.")
 	}
-	return ds
+	return ds, map[string][]sdk.Use{"grpo": {sdk.UseCritic, sdk.UseTurnRewards}, "hops": {sdk.UseHops}}[label]
 }
 
 // Names implements [experiment.Namer].

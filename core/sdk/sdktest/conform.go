@@ -110,7 +110,7 @@ func outOfRange(a schema.Attribute) map[string]any {
 
 func validate(t *testing.T, pack sdk.Pack, kind sdk.Kind, p sdk.Plugin, values map[string]any) diag.Diagnostics {
 	t.Helper()
-	ds, err := hostside.NewPlugin(connect(t, pack, nil)).Validate(t.Context(), hostside.Name{Kind: kind, Name: p.Name}, values)
+	ds, _, err := hostside.NewPlugin(connect(t, pack, nil)).Validate(t.Context(), hostside.Name{Kind: kind, Name: p.Name}, values)
 	if err != nil {
 		t.Fatalf("validate %v: %v", values, err)
 	}

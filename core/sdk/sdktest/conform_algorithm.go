@@ -126,6 +126,9 @@ func testAlgorithmCase(t *testing.T, plugin sdk.AlgorithmPlugin, c AlgorithmCase
 	}
 	t.Run("plan", func(t *testing.T) {
 		checkPlan(t, plan)
+		if plan.Critic != nil && !slices.Contains(plugin.Uses(c.Values), sdk.UseCritic) {
+			t.Errorf("the plan asks for a critic, and Uses does not have %q: validate would say that a block critic has no effect", sdk.UseCritic)
+		}
 		again, err := a.Plan(t.Context(), c.Stage)
 		if err != nil {
 			t.Fatal(err)

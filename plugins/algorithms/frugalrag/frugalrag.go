@@ -9,6 +9,9 @@ import (
 	"github.com/forage-rl/forage/plugins/algorithms/internal/grpo"
 )
 
+// Uses implements [sdk.User].
+func (c Config) Uses() []sdk.Use { return []sdk.Use{sdk.UseHops} }
+
 // Plugin describes the algorithm.
 func Plugin() sdk.AlgorithmPlugin {
 	return sdk.NewAlgorithm("frugalrag", "Exploring with several prompts for supervised learning, then GRPO over hops that teaches when to stop.",

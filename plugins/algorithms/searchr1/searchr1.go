@@ -70,6 +70,14 @@ func (c Config) training() grpo.Training {
 	return grpo.Training{MiniBatch: c.MiniBatch, Updates: c.Updates, Epochs: c.Epochs, Temperature: c.Temperature}
 }
 
+// Uses implements [sdk.User].
+func (c Config) Uses() []sdk.Use {
+	if c.usesCritic() {
+		return []sdk.Use{sdk.UseCritic}
+	}
+	return nil
+}
+
 // Validate refuses settings that contradict each other.
 func (c Config) Validate() diag.Diagnostics {
 	var ds diag.Diagnostics

@@ -54,6 +54,14 @@ func (c Config) Validate() diag.Diagnostics {
 	return ds
 }
 
+// Uses implements [sdk.User].
+func (c Config) Uses() []sdk.Use {
+	if c.Estimator == EstimatorGRPO {
+		return []sdk.Use{sdk.UseTurnRewards}
+	}
+	return []sdk.Use{sdk.UseTurnRewards, sdk.UseCritic}
+}
+
 // Plugin describes the algorithm.
 func Plugin() sdk.AlgorithmPlugin {
 	return sdk.NewAlgorithm("stepsearch", "StePPO: PPO with a critic, the episode's total on its last token and the turn_total of each turn on the last token of its action.",

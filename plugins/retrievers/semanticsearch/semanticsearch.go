@@ -23,7 +23,9 @@ type Config struct {
 }
 
 // Validate refuses an index that does not find what the tool is to find.
-func (c Config) Validate() diag.Diagnostics { return lookup.Check(diag.Attr("index"), c.Index, c.Level) }
+func (c Config) Validate() diag.Diagnostics {
+	return lookup.Check(diag.Attr("index"), c.Index, c.Level)
+}
 
 // Plugin describes the retriever.
 func Plugin() sdk.RetrieverPlugin {

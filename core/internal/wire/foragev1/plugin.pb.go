@@ -416,8 +416,10 @@ func (x *ValidateRequest) GetValuesMsgpack() []byte {
 }
 
 type ValidateResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Diagnostics   []*Diagnostic          `protobuf:"bytes,1,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Diagnostics []*Diagnostic          `protobuf:"bytes,1,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// uses lists what an algorithm so configured takes from its stage: "critic", "turn_rewards", "protocol fields".
+	Uses          []string `protobuf:"bytes,2,rep,name=uses,proto3" json:"uses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +457,13 @@ func (*ValidateResponse) Descriptor() ([]byte, []int) {
 func (x *ValidateResponse) GetDiagnostics() []*Diagnostic {
 	if x != nil {
 		return x.Diagnostics
+	}
+	return nil
+}
+
+func (x *ValidateResponse) GetUses() []string {
+	if x != nil {
+		return x.Uses
 	}
 	return nil
 }
@@ -609,9 +618,10 @@ const file_forage_v1_plugin_proto_rawDesc = "" +
 	"\x06schema\x18\x01 \x01(\v2\x11.forage.v1.SchemaR\x06schema\"g\n" +
 	"\x0fValidateRequest\x12-\n" +
 	"\x06plugin\x18\x01 \x01(\v2\x15.forage.v1.PluginNameR\x06plugin\x12%\n" +
-	"\x0evalues_msgpack\x18\x02 \x01(\fR\rvaluesMsgpack\"K\n" +
+	"\x0evalues_msgpack\x18\x02 \x01(\fR\rvaluesMsgpack\"_\n" +
 	"\x10ValidateResponse\x127\n" +
-	"\vdiagnostics\x18\x01 \x03(\v2\x15.forage.v1.DiagnosticR\vdiagnostics\"\xaa\x01\n" +
+	"\vdiagnostics\x18\x01 \x03(\v2\x15.forage.v1.DiagnosticR\vdiagnostics\x12\x12\n" +
+	"\x04uses\x18\x02 \x03(\tR\x04uses\"\xaa\x01\n" +
 	"\x10ConfigureRequest\x12-\n" +
 	"\x06plugin\x18\x01 \x01(\v2\x15.forage.v1.PluginNameR\x06plugin\x12%\n" +
 	"\x0evalues_msgpack\x18\x02 \x01(\fR\rvaluesMsgpack\x12\x1a\n" +

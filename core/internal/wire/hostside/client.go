@@ -72,14 +72,18 @@ func (p *Plugin) Schema(ctx context.Context, name Name) (schema.Schema, error) {
 	return wire.FromSchema(r.GetSchema())
 }
 
-// Validate checks a configuration without making an instance.
-func (p *Plugin) Validate(ctx context.Context, name Name, values map[string]any) (diag.Diagnostics, error) {
+// Validate checks a configuration without making an instance, and tells what the plugin would take from its stage.
+func (p *Plugin) Validate(ctx context.Context, name Name, values map[string]any) (diag.Diagnostics, []sdk.Use, error) {
 	b, err := wire.EncodeValues(values)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := p.plugin.Validate(ctx, &pb.ValidateRequest{Plugin: name.proto(), ValuesMsgpack: b})
-	return wire.FromDiagnostics(r.GetDiagnostics()), wire.FromStatus(err)
+	var uses []sdk.Use
+	for _, use := range r.GetUses() {
+		uses = append(uses, sdk.Use(use))
+	}
+	return wire.FromDiagnostics(r.GetDiagnostics()), uses, wire.FromStatus(err)
 }
 
 // Configuration makes an instance.
