@@ -114,6 +114,7 @@ func Build(ctx context.Context, s Study, opt Options) (*Report, error) {
 		}
 		r.Cells = append(r.Cells, summary)
 	}
+	r.Notes = append(r.Notes, unfinished(&s)...)
 	crossed, err := r.crossed(ctx, &s)
 	if err != nil {
 		return nil, err
@@ -134,6 +135,24 @@ func Build(ctx context.Context, s Study, opt Options) (*Report, error) {
 	r.Curves = curves(&s, opt)
 	r.Warnings = unique(r.Warnings)
 	return r, nil
+}
+
+// unfinished says how much of the study the figures do not know yet.
+func unfinished(s *Study) []string {
+	has := map[string]bool{} // by run: cells that resolve alike share theirs
+	for _, c := range s.Cells {
+		for i := range c.Runs {
+			has[c.Runs[i].ID] = c.Runs[i].scored()
+		}
+	}
+	n := 0
+	for _, scored := range has {
+		n += boolInt(scored)
+	}
+	if n == len(has) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d runs have a result; the others are left out of the tables", n, len(has))}
 }
 
 // checkQuestions compares every run with the first one of its seed.

@@ -183,6 +183,9 @@ func (r *Report) scoreTable() table {
 	t := table{title: "Scores per seed: " + r.figureName(),
 		caption: "The interval is a crossed bootstrap: questions, shared by all seeds and cells, and seeds are drawn anew. It describes; it is not a test.",
 		columns: []column{{"cell", false}, {"mean", true}, {"sd over seeds", true}, {"95 % bootstrap", true}}}
+	if slices.ContainsFunc(r.Cells, func(c CellSummary) bool { return c.Interval != nil && len(c.Scores) == 1 }) {
+		t.caption += " Of a cell with one seed it knows the questions' part only."
+	}
 	for _, s := range order {
 		t.columns = append(t.columns, column{"seed " + strconv.FormatInt(s, 10), true})
 	}

@@ -91,6 +91,9 @@ func TestWarnings(t *testing.T) {
 	if containsAny(r.Warnings, "policy.main") || containsAny(r.Warnings, "dataset.experts") {
 		t.Errorf("declared or one-sided differences are warned of: %q", r.Warnings)
 	}
+	if !containsAny(r.Notes, "24 of 25 runs have a result; the others are left out") {
+		t.Errorf("unfinished runs: %q", r.Notes)
+	}
 	if !containsAny(r.Warnings, "failed: tree_grpo, seed 3") || !containsAny(r.Notes, "stopped by a guard: search_r1, seed 2") {
 		t.Errorf("failed and stopped runs: %q %q", r.Warnings, r.Notes)
 	}
@@ -180,6 +183,9 @@ func TestFewSeeds(t *testing.T) {
 	}
 
 	one := build(t, demoCells(), seedsTo(1), Options{})
+	if caption := one.scoreTable().caption; !strings.HasSuffix(caption, "one seed it knows the questions' part only.") {
+		t.Errorf("the interval of one seed: %q", caption)
+	}
 	for _, c := range one.Checkpoints {
 		if c.McNemar == nil || c.McNemar.P != stats.McNemar(c.McNemar.OnlyCell, c.McNemar.OnlyBaseline) {
 			t.Errorf("one seed: %+v", c)
