@@ -219,6 +219,43 @@ func (c *Client) Complete(ctx context.Context, r Request) (Answer, error) {
 	}
 }
 
+// longestReach is how long a service may take to say that it is there.
+const longestReach = 30 * time.Second
+
+// Reach looks whether the service answers and takes the key, before anything is built on it. It asks for the list of
+// models, which costs nothing; services need not have one, so that no other answer than a refused key is held against
+// them.
+func (c *Client) Reach(parent context.Context) error {
+	wrap := func(err error) error {
+		return fmt.Errorf("endpoint %s does not answer: %w; see that the service runs, and that url is its own", c.shown, err)
+	}
+	ctx, cancel := context.WithTimeout(parent, min(c.config.Timeout, longestReach))
+	defer cancel()
+	u, err := url.Parse(c.url)
+	if err != nil {
+		return wrap(errors.New("its url cannot be read"))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath("..", "..", "models").String(), nil)
+	if err != nil {
+		return wrap(errors.New("the request cannot be made"))
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err // the outer one quotes the URL whole
+		}
+		return wrap(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
+		return fmt.Errorf("endpoint %s: status %s%s", c.shown, response.Status, advice(response.StatusCode))
+	}
+	return nil
+}
+
 // failure is an attempt that failed.
 type failure struct {
 	err   error

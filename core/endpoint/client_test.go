@@ -230,6 +230,38 @@ func TestHangingService(t *testing.T) {
 	close(release)
 }
 
+// TestReach: a service that is not there or refuses the key is found out without asking its model anything.
+func TestReach(t *testing.T) {
+	t.Setenv("TEST_KEY", "secret")
+	var status atomic.Int32
+	var asked atomic.Value
+	c := serve(t, func(c *Config) { c.KeyEnv = "TEST_KEY" }, func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization"))
+		w.WriteHeader(int(status.Load()))
+	})
+	for code, want := range map[int32]string{
+		http.StatusOK: "", http.StatusNotFound: "", http.StatusServiceUnavailable: "", http.StatusUnauthorized: "key_env", http.StatusForbidden: "key_env",
+	} {
+		status.Store(code)
+		err := c.Reach(t.Context())
+		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("status %d: %v", code, err)
+		}
+		if got := asked.Load(); got != "GET /v1/models Bearer secret" {
+			t.Errorf("asked %v", got)
+		}
+	}
+	server := httptest.NewServer(nil)
+	server.Close() // its port is free again: nobody answers
+	gone, err := New(Config{URL: server.URL + "/v1?token=hidden", Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Reach(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("no service: %v", err)
+	}
+}
+
 func TestConcurrency(t *testing.T) {
 	var now, most atomic.Int32
 	full := make(chan struct{})

@@ -119,19 +119,28 @@ func (p *Plugin) content(v any) any {
 	return map[string]any{kind: p.targets[ref.Handle]}
 }
 
-// Input is a file or folder that a run reads.
+// Input is a file or folder that a run reads, or an environment variable that holds a key.
 type Input struct {
 	Role string // dataset.train, corpus.wiki, encoder.e5, policy.qwen, tokenizer.qwen
 	Path string // absolute
 	As   string // as written
+	Env  string // name of the variable, in place of a path
 }
 
-// Inputs lists what the run reads from disk, by role.
+// Place is where the input is looked for.
+func (in Input) Place() string {
+	if in.Env != "" {
+		return "environment variable " + in.Env
+	}
+	return in.Path
+}
+
+// Inputs lists what the run reads from disk and from the environment, by role.
 func (r *Run) Inputs() []Input {
 	var list []Input
 	add := func(role, path string) {
 		if path != "" {
-			list = append(list, Input{role, r.File(path), path})
+			list = append(list, Input{Role: role, Path: r.File(path), As: path})
 		}
 	}
 	for _, h := range sortedKeys(r.Corpora) {
@@ -148,6 +157,9 @@ func (r *Run) Inputs() []Input {
 	for _, h := range sortedKeys(r.PolicyBlocks) {
 		p := r.PolicyBlocks[h]
 		add(h, p.Path)
+		if p.Endpoint != nil && p.Endpoint.KeyEnv != "" {
+			list = append(list, Input{Role: h, Env: p.Endpoint.KeyEnv})
+		}
 		if p.Init != nil && !p.Init.BuiltinTokenizer() {
 			add(strings.Replace(h, "policy.", "tokenizer.", 1), p.Init.Tokenizer)
 		}

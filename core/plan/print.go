@@ -138,7 +138,7 @@ func (p *Plan) printNotes(b *strings.Builder) {
 	if absent := p.Absent(); len(absent) > 0 {
 		fmt.Fprintf(b, "\nabsent:\n")
 		for _, in := range absent {
-			fmt.Fprintf(b, "  %s: %s\n", in.Role, in.Path)
+			fmt.Fprintf(b, "  %s: %s\n", in.Role, in.Place())
 		}
 	}
 	if p.Primary != nil {
@@ -199,7 +199,8 @@ type jsonRun struct {
 
 type jsonInput struct {
 	Role string `json:"role"`
-	Path string `json:"path"`
+	Path string `json:"path,omitempty"`
+	Env  string `json:"env,omitempty"` // an environment variable, in place of a path
 }
 
 // PrintJSON writes the plan for programs.
@@ -224,7 +225,7 @@ func (p *Plan) PrintJSON(w io.Writer) error {
 	for _, r := range p.Runs {
 		j := jsonRun{ID: r.ID, Cell: r.Cell.Key, Arm: r.Cell.Arm, Seed: r.Seed, Status: string(r.Status), Step: r.Step, Message: r.Message, Reasons: r.Reasons}
 		for _, in := range r.Absent {
-			j.Absent = append(j.Absent, jsonInput{in.Role, in.Path})
+			j.Absent = append(j.Absent, jsonInput{in.Role, in.Path, in.Env})
 		}
 		out.Runs = append(out.Runs, j)
 	}

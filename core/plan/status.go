@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/record"
@@ -37,7 +38,7 @@ func (p *Plan) Mark(ctx context.Context, source RecordSource) error {
 	return nil
 }
 
-// CheckInputs marks what is absent from the disk. Nothing is read.
+// CheckInputs marks what is absent from the disk and from the environment. Nothing is read.
 func (p *Plan) CheckInputs() error {
 	p.Checked = true
 	missing := map[string]bool{}
@@ -45,15 +46,17 @@ func (p *Plan) CheckInputs() error {
 		r := &p.Runs[i]
 		r.Absent = nil
 		for _, in := range r.Config.Inputs() {
-			gone, known := missing[in.Path]
-			if !known {
+			gone, known := missing[in.Place()]
+			if !known && in.Env != "" {
+				gone = strings.TrimSpace(os.Getenv(in.Env)) == ""
+			} else if !known {
 				_, err := os.Stat(in.Path)
 				gone = errors.Is(err, fs.ErrNotExist)
 				if err != nil && !gone {
 					return fmt.Errorf("look for %s: %w", in.Role, err)
 				}
-				missing[in.Path] = gone
 			}
+			missing[in.Place()] = gone
 			if gone {
 				r.Absent = append(r.Absent, in)
 			}
@@ -68,8 +71,8 @@ func (p *Plan) Absent() []experiment.Input {
 	var list []experiment.Input
 	for _, r := range p.Runs {
 		for _, in := range r.Absent {
-			if !seen[in.Role+"\x00"+in.Path] {
-				seen[in.Role+"\x00"+in.Path] = true
+			if key := in.Role + "\x00" + in.Place(); !seen[key] {
+				seen[key] = true
 				list = append(list, in)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,38 @@ func TestCheckInputs(t *testing.T) {
 	}
 	if !strings.Contains(b.String(), "absent  dataset.test, policy.small") {
 		t.Errorf("the plan does not show what is absent:\n%s", b.String())
+	}
+}
+
+// TestKeysAreInputs: a key that no environment variable holds is absent like a file.
+func TestKeysAreInputs(t *testing.T) {
+	const env = "FORAGE_TEST_PLAN_KEY"
+	data, err := os.ReadFile("testdata/base.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := write(t, strings.NewReplacer(
+		`experiment "base" {`, "experiment \"base\" {\n  seeds = [1]",
+		"{ main = policy.small }", "{ main = policy.small, judge = policy.big }",
+		`path = "bigger"`, "endpoint {\n    url     = \"http://127.0.0.1:8000/v1\"\n    model   = \"m\"\n    key_env = \""+env+"\"\n  }",
+	).Replace(string(data)))
+	p := planOf(t, load2(t, dir), "base")
+	for _, value := range []string{"", " ", "secret"} {
+		t.Setenv(env, value)
+		if err := p.CheckInputs(); err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(p.Absent(), func(in experiment.Input) bool { return in.Role == "policy.big" && in.Env == env })
+		if want := value != "secret"; told != want {
+			t.Errorf("with the value %q: absent %v, want %v", value, told, want)
+		}
+		var text, data bytes.Buffer
+		if err := errors.Join(p.Print(&text), p.PrintJSON(&data)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text.String(), "policy.big: environment variable "+env) != told || strings.Contains(data.String(), `"env": "`+env+`"`) != told {
+			t.Errorf("with the value %q the plan says:\n%s%s", value, text.String(), data.String())
+		}
 	}
 }
 

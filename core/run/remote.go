@@ -37,6 +37,26 @@ func client(e *experiment.Endpoint, cache *endpoint.Cache) (*endpoint.Client, er
 	})
 }
 
+// reach looks whether the services of the run's policies answer, so that one that does not is not found out after hours
+// of training.
+func (r *runner) reach(ctx context.Context) error {
+	for _, handle := range sorted(r.config.PolicyBlocks) {
+		p := r.config.PolicyBlocks[handle]
+		if p.Endpoint == nil {
+			continue
+		}
+		c, err := client(p.Endpoint, nil)
+		if err == nil {
+			err = c.Reach(ctx)
+			c.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", at(handle, p.Range), err)
+		}
+	}
+	return nil
+}
+
 // remote makes the model of a policy behind an endpoint. Its answers are kept in the run's folder, so that a run that
 // goes on gets the same ones.
 func (ms *models) remote(p *experiment.Policy) (*model, error) {

@@ -195,6 +195,11 @@ func (r *runner) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if from == nil { // one that goes on may need no answers but those it has
+		if err := r.reach(ctx); err != nil {
+			return err
+		}
+	}
 	if r.attempt, err = r.Dir.NewAttempt(from, info); err != nil {
 		return err
 	}

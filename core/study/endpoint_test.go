@@ -340,7 +340,15 @@ func TestEndpointFailures(t *testing.T) {
 	if text := failure(); !strings.Contains(text, url) || !strings.Contains(text, "503") || !strings.Contains(text, "after 3 attempts") {
 		t.Errorf("the service is down: %s", text)
 	}
+	p, err = e.plan(t.Context(), "testdata/endpoint", "endpoint", map[string]string{"url": "http://127.0.0.1:1/v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Runs = slices.DeleteFunc(p.Runs, func(r plan.Run) bool { return r.Cell.Arm != "service" })
 	asked := service.asked
+	if text := failure(); !strings.Contains(text, "does not answer") || !strings.Contains(text, "main.hcl:") || service.asked != asked {
+		t.Errorf("no service: %s", text)
+	}
 	os.Unsetenv("FORAGE_TEST_ENDPOINT_KEY")
 	if text := failure(); !strings.Contains(text, "FORAGE_TEST_ENDPOINT_KEY") || !strings.Contains(text, "main.hcl:") || service.asked != asked {
 		t.Errorf("no key: %s", text)

@@ -116,6 +116,10 @@ func present(p *plan.Plan) error {
 	var b strings.Builder
 	b.WriteString("inputs are absent:")
 	for _, in := range absent {
+		if in.Env != "" {
+			fmt.Fprintf(&b, "\n  %s: the environment variable %s, which is to hold its key, is not set", in.Role, in.Env)
+			continue
+		}
 		fmt.Fprintf(&b, "\n  %s: %s does not exist", in.Role, in.Path)
 		if in.As != in.Path {
 			fmt.Fprintf(&b, " (written %q)", in.As)
