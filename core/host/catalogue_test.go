@@ -63,6 +63,16 @@ func TestUntrustedPackIsRefusedUnstarted(t *testing.T) {
 	if n := starts(t, marker); n != 1 {
 		t.Errorf("the schema cache did not hold: %d starts", n)
 	}
+	// A file that changes between discovery and start is not started.
+	o.CacheDir = filepath.Join(dir, "no schemas yet")
+	stale := discover(t, o)
+	marked(t, path, marker, description+"\n# changed under our hands")
+	before := starts(t, marker)
+	_, err = stale.Schema(within(t), sdk.KindRetriever, "citations/web")
+	wantError(t, err, path, "changed on disk")
+	if n := starts(t, marker); n != before {
+		t.Error("the changed pack was started")
+	}
 	// A changed file is another pack.
 	marked(t, path, marker, description+"\n# changed")
 	if _, err := discover(t, o).Schema(within(t), sdk.KindRetriever, "citations/web"); !errors.As(err, &untrusted) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/forage-rl/forage/core/sdk"
@@ -138,6 +139,8 @@ func (r *testReward) Score(ctx context.Context, req sdk.ScoreRequest) (sdk.Score
 		return sdk.ScoreResponse{}, fmt.Errorf("what is %q: %w", "x", sdk.ErrUnknownHandle)
 	case "noise":
 		fmt.Println("noise on standard output")
+		// As C code prints, past os.Stdout.
+		_, _ = syscall.Write(1, []byte("noise on descriptor 1\n"))
 	case "env":
 		return sdk.ScoreResponse{}, errors.New(strings.Join(os.Environ(), "\n"))
 	case "host":
