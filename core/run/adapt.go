@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -113,6 +114,9 @@ func (s *sampler) Generate(ctx context.Context, rows []rollout.Row, params sdk.S
 	}
 	generated := make([]rollout.Generated, len(outputs))
 	for i, out := range outputs {
+		if slices.ContainsFunc(out.LogProbs, func(p float32) bool { return p != p }) {
+			return nil, errors.New("the policy's probabilities are no numbers (NaN): its weights are damaged, or training has driven them apart; look at the loss of the last steps, and start from sound weights or with a smaller learning_rate")
+		}
 		generated[i] = rollout.Generated{
 			Tokens: out.Tokens, LogProbs: out.LogProbs,
 			Length: out.Reason == policy.StopLength || out.Reason == policy.StopContext,

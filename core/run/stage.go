@@ -69,6 +69,11 @@ func (r *runner) openStage(ctx context.Context) (*stage, error) {
 	if s.cursor, err = newCursor(data, s.config.Train.Hops, s.config.Train.Order == "shuffled", s.key.WithString("order")); err != nil {
 		return nil, fmt.Errorf("%s: %w", at(s.config.Train.Handle, s.config.Train.Range), err)
 	}
+	if n := len(s.cursor.order); n > 0 && n < s.config.Questions {
+		text := fmt.Sprintf("stage %q: %s has only %d of the %d questions that a step takes, so each step asks some more than once", s.config.Name, s.config.Train.Handle, n, s.config.Questions)
+		r.warnings = append(r.warnings, text)
+		r.log.Warn(text)
+	}
 	if s.config.Experts != nil {
 		if s.experts, err = r.resources.questions(ctx, s.config.Experts, r.config.Tools); err != nil {
 			return nil, err

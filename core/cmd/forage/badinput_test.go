@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,8 +155,18 @@ func TestBadInput(t *testing.T) {
 		},
 		"checkpoint without a tensor": {
 			files: map[string]string{"study/main.hcl": pathPolicy(study)},
-			setup: brokenModel, args: []string{"run", "study"}, code: 1,
+			setup: brokenModel(func(t *checkpoint.Tensor) bool { return t.Name != "model.layers.0.mlp.up_proj.weight" }),
+			args:  []string{"run", "study"}, code: 1,
 			want: []string{"model.layers.0.mlp.up_proj.weight", "model"},
+		},
+		"weights that are no numbers": {
+			files: map[string]string{"study/main.hcl": pathPolicy(study)},
+			setup: brokenModel(func(t *checkpoint.Tensor) bool {
+				t.Data[0] = float32(math.NaN())
+				return true
+			}),
+			args: []string{"run", "study"}, code: 1,
+			want: []string{"two seed 0", "NaN", "its weights are damaged"}, not: []string{"fault of forage"},
 		},
 		"folder that holds no model": {
 			files: map[string]string{"study/main.hcl": pathPolicy(study), "model/config.json": "{}"}, args: []string{"run", "study"}, code: 1,
@@ -314,8 +325,12 @@ func pathPolicy(study string) string {
 	return before + "  path = \"../model\"\n" + after
 }
 
-// brokenModel makes a model folder that lacks a tensor.
-func brokenModel(t *testing.T, p *place) {
+// brokenModel makes a model folder of the tensors that change keeps, as it leaves them.
+func brokenModel(change func(*checkpoint.Tensor) bool) func(t *testing.T, p *place) {
+	return func(t *testing.T, p *place) { breakModel(t, p, change) }
+}
+
+func breakModel(t *testing.T, p *place, change func(*checkpoint.Tensor) bool) {
 	p.write("made/main.hcl", world+method+comparison)
 	p.ok("ask", "made", "where ?")
 	from := onlyFile(t, p.path("cache/policies/init-*"))
@@ -328,8 +343,8 @@ func brokenModel(t *testing.T, p *place) {
 	}
 	var kept []checkpoint.Tensor
 	for _, spec := range config.Expected() {
-		if spec.Name != "model.layers.0.mlp.up_proj.weight" {
-			kept = append(kept, tensors[spec.Name])
+		if tensor := tensors[spec.Name]; change(&tensor) {
+			kept = append(kept, tensor)
 		}
 	}
 	if err := checkpoint.WriteTensors(p.path("model/model.safetensors"), kept, nil); err != nil {
@@ -367,6 +382,14 @@ func changedPack(t *testing.T, p *place) {
 			t.Error("the changed pack was started")
 		}
 	})
+}
+
+// TestFewQuestions: a step that must ask a question twice is told of.
+func TestFewQuestions(t *testing.T) {
+	p := newPlace(t, map[string]string{
+		"study/main.hcl": strings.Replace(corpusStudy, "    questions = 2\n", "    questions = 3\n", 1), "study/data/corpus.jsonl": goodCorpus, "study/data/questions.jsonl": goodQuestions,
+	})
+	wantAll(t, p.ok("run", "study", "-var", "steps=1"), "dataset.train has only 2 of the 3 questions that a step takes")
 }
 
 // TestFullDisk: a disk that is full ends the runs with an error that says what to do, and what was recorded before stays.
