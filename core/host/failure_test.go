@@ -166,7 +166,7 @@ func TestPanicIsAnError(t *testing.T) {
 	r := reward(t, s, InstanceSpec{Values: map[string]any{"mode": "panic"}}, nil)
 	for range 2 { // the process lives on
 		_, err := r.Score(within(t), sdk.ScoreRequest{})
-		wantError(t, err, "reward.test", "panicked: ouch")
+		wantError(t, err, "reward.test", "the plugin panicked: ouch; its log has the stack")
 		if _, crashed := errors.AsType[*CrashError](err); crashed {
 			t.Error("it counts as a crash")
 		}

@@ -35,7 +35,7 @@ func inPlugin(ctx context.Context, f func() error) (err error) {
 func recovered(err *error) {
 	if cause := recover(); cause != nil {
 		fmt.Fprintf(os.Stderr, "panic in a plugin: %v\n%s", cause, debug.Stack())
-		*err = fmt.Errorf("the plugin panicked: %v; its log has the stack: %w", cause, wire.ErrPanic)
+		*err = fmt.Errorf("the plugin %w: %v; its log has the stack", wire.ErrPanic, cause)
 	}
 }
 

@@ -17,7 +17,7 @@ var (
 	ErrUnknownHandle  = errors.New("unknown handle")
 	ErrInvalidRequest = errors.New("invalid request")
 	// ErrPanic marks a panic of a plugin's method that its server caught.
-	ErrPanic = errors.New("panic")
+	ErrPanic = errors.New("panicked")
 )
 
 type wellKnown struct {

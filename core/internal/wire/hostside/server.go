@@ -45,7 +45,7 @@ func (o ServerOptions) intercept(ctx context.Context, req any, info *grpc.UnaryS
 	defer func() {
 		if cause := recover(); cause != nil {
 			o.Logger.Error("panic in a host service", "plugin", o.Instance, "method", info.FullMethod, "cause", cause, "stack", string(debug.Stack()))
-			response, err = nil, fmt.Errorf("the host panicked in %s: %v: %w", info.FullMethod, cause, wire.ErrPanic)
+			response, err = nil, fmt.Errorf("the host %w: %v, in %s", wire.ErrPanic, cause, info.FullMethod)
 		}
 		err = wire.ToStatus(err)
 		if o.Ended != nil {
