@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/policy/checkpoint"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -164,7 +165,7 @@ func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 	if r.Sampling != nil {
 		next.Sampling = *r.Sampling
 	}
-	question, parent, after := r.QuestionID, uint64(0), uint64(0)
+	question := r.QuestionID
 	if r.From != nil {
 		from, ok := st.episodes[r.From.EpisodeID]
 		if !ok {
@@ -181,7 +182,6 @@ func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 			next.key = ""
 		}
 		question, next.From, next.AfterTurn = from.QuestionID, from, r.From.AfterTurn
-		parent, after = hash(from.ID), uint64(r.From.AfterTurn+1)
 	}
 	q, ok := st.questions[question]
 	if !ok {
@@ -190,13 +190,22 @@ func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 	next.Question = q.Question
 	var jobs []job
 	for range r.N {
-		draw := st.draws[question]
-		st.draws[question]++
-		next.ID = fmt.Sprintf("%s.%d.%s.%d", st.stage.config.Name, st.number, question, draw)
-		next.Key = st.key.WithString(question).With(parent, after, draw)
+		next.ID, next.Key = st.identify(question, r.From)
 		jobs = append(jobs, next)
 	}
 	return jobs, nil
+}
+
+// identify gives the next episode of a question its id and the key of its random numbers. Draws are counted over all
+// requests of the step, so that no two episodes have the same numbers, those that branch from one point included.
+func (st *step) identify(question string, from *episode.Branch) (string, rng.Key) {
+	parent, after := uint64(0), uint64(0)
+	if from != nil {
+		parent, after = hash(from.EpisodeID), uint64(from.AfterTurn+1)
+	}
+	draw := st.draws[question]
+	st.draws[question]++
+	return fmt.Sprintf("%s.%d.%s.%d", st.stage.config.Name, st.number, question, draw), st.key.WithString(question).With(parent, after, draw)
 }
 
 func hash(s string) uint64 {

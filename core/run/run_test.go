@@ -387,3 +387,27 @@ func TestUnknownExperts(t *testing.T) {
 		t.Errorf("a dataset that brings its own experts: %+v, %v", got, err)
 	}
 }
+
+// TestEveryEpisodeHasItsOwnNumbers: episodes of a question differ from each other, and so do those that branch from one
+// point, be it the root, and the same in another step.
+func TestEveryEpisodeHasItsOwnNumbers(t *testing.T) {
+	root, later := &episode.Branch{EpisodeID: "main.0.q.0", AfterTurn: -1}, &episode.Branch{EpisodeID: "main.0.q.0", AfterTurn: 0}
+	seen := map[uint64]string{}
+	for number := range 2 {
+		st := &step{stage: &stage{config: &experiment.Stage{Name: "main"}}, number: number, key: rng.New(7).With(uint64(number)), draws: map[string]uint64{}}
+		for _, q := range []string{"q", "r"} {
+			for _, from := range []*episode.Branch{nil, nil, root, root, later, later} {
+				id, key := st.identify(q, from)
+				if other, taken := seen[key.Uint64(0)]; taken || other == id {
+					t.Errorf("episode %s has the numbers of %s", id, other)
+				}
+				seen[key.Uint64(0)] = id
+			}
+		}
+	}
+	// The numbers depend on what was asked of the question alone.
+	st := &step{stage: &stage{config: &experiment.Stage{Name: "main"}}, key: rng.New(7).With(0), draws: map[string]uint64{"q": 3}}
+	if id, key := st.identify("r", nil); id != "main.0.r.0" || seen[key.Uint64(0)] != id {
+		t.Errorf("%s has other numbers than before", id)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
 	"github.com/forage-rl/forage/core/sdk/schema"
+	"github.com/forage-rl/forage/plugins/retrievers/hybrid"
 )
 
 // fakeHost holds a ranked list of document ids per index, the same for each query.
@@ -157,6 +159,26 @@ func TestHostErrorsName(t *testing.T) {
 		h.short = true
 		if _, err := start(t, name, h, nil).Call(t.Context(), sdk.CallRequest{Calls: []sdk.Call{call("x")}}); err == nil {
 			t.Errorf("%s: a missing result must be an error", name)
+		}
+	}
+}
+
+// TestFuse: reciprocal ranks by hand. What a list holds twice counts once, at its first place.
+func TestFuse(t *testing.T) {
+	list := func(ids ...string) (hits []episode.Hit) {
+		for _, id := range ids {
+			hits = append(hits, episode.Hit{DocumentID: id, Score: 9})
+		}
+		return hits
+	}
+	got := hybrid.Fuse([][]episode.Hit{list("a", "b", "a", "c"), list("c", "a")}, []float64{1, 2}, 60, 9)
+	want := map[string]float64{"a": 1./61 + 2./62, "b": 1. / 62, "c": 1./64 + 2./61}
+	if len(got) != len(want) {
+		t.Fatalf("got %v", got)
+	}
+	for _, h := range got {
+		if math.Abs(h.Score-want[h.DocumentID]) > 1e-15 {
+			t.Errorf("%s: %v, want %v", h.DocumentID, h.Score, want[h.DocumentID])
 		}
 	}
 }
