@@ -114,16 +114,21 @@ func present(p *plan.Plan) error {
 		return nil
 	}
 	var b strings.Builder
+	files := false
 	b.WriteString("inputs are absent:")
 	for _, in := range absent {
 		if in.Env != "" {
 			fmt.Fprintf(&b, "\n  %s: the environment variable %s, which is to hold its key, is not set", in.Role, in.Env)
 			continue
 		}
+		files = true
 		fmt.Fprintf(&b, "\n  %s: %s does not exist", in.Role, in.Path)
 		if in.As != in.Path {
 			fmt.Fprintf(&b, " (written %q)", in.As)
 		}
+	}
+	if !files {
+		return errors.New(b.String())
 	}
 	b.WriteString("\nRelative paths start at the study's folder. Put the files there, or give other places with -var or in the study's files.")
 	return errors.New(b.String())
