@@ -153,7 +153,10 @@ func (c *resolver) encoder(ref *blockRef) *Encoder {
 		if v.Path != "" {
 			c.errorf(r.at("path"), "Conflicting attributes", "A hashed encoder has no path: its statistics are fitted on the index's corpus.")
 		}
-		v.Dimensions = r.whole("dimensions", 128, 2)
+		const most = 1 << 16
+		if v.Dimensions = r.whole("dimensions", 128, 2); v.Dimensions > most {
+			c.errorf(r.at("dimensions"), "Invalid value", "dimensions must be at most %d, got %d.", most, v.Dimensions)
+		}
 		v.TitleWeight = r.above("title_weight", 3)
 		v.Normalize = r.bool("normalize", true)
 	case v.Kind == "model" && v.Path != "":
@@ -428,6 +431,11 @@ func (c *resolver) initial(n *node) *Init {
 	}
 	if v.HeadDim%2 != 0 {
 		c.errorf(r.at("head_dim"), "Invalid value", "head_dim must be even (rotary positions turn pairs), got %d.", v.HeadDim)
+	}
+	const most = 1e11 // far more than a machine holds: a slip, best told before memory runs out
+	heads, hidden, layers := float64(v.HeadDim)*float64(v.Heads+v.KVHeads), float64(v.HiddenSize), float64(v.Layers)
+	if count := hidden * (float64(v.VocabSize) + layers*(2*heads+3*float64(v.IntermediateSize))); count > most {
+		c.errorf(n.def, "Model too large", "Such a model has %.3g parameters; see hidden_size, layers, heads, head_dim, intermediate_size and vocab_size.", count)
 	}
 	residual := 0.02 / math.Sqrt(2*float64(v.Layers)) // GPT-2's scaling of what is added to the residual stream
 	parts := map[string]float64{"embedding": 0.02, "query": 0.02, "key": 0.02, "value": 0.02, "output": residual, "gate": 0.02, "up": 0.02, "down": residual, "head": 0.02}

@@ -131,3 +131,21 @@ func TestTools(t *testing.T) {
 		})
 	}
 }
+
+// TestAbsurdSizes: what no machine could hold is refused where it stands.
+func TestAbsurdSizes(t *testing.T) {
+	for old, test := range map[string]struct{ slip, refused string }{
+		`kind = "hashed"`: {"kind = \"hashed\"\n dimensions = 1000000", "dimensions must be at most 65536, got 1000000"},
+		"hidden_size = 8": {"hidden_size = 100000000", "Such a model has 4e+16 parameters"},
+	} {
+		source := strings.NewReplacer("INDEX", "", "WORLD", "", "AGENT", "\n protocol \"json\" {}", old, test.slip).Replace(sentenceStudy)
+		s, diags := experiment.Load(t.Context(), tree(t, map[string]string{"main.hcl": source}), experiment.Inputs{}, &testschemas.Source{})
+		failOn(t, s, diags)
+		a, diags := s.Method("e")
+		failOn(t, s, diags)
+		_, diags = s.Resolve(a, a.Arms[0], nil, 1)
+		if text := printed(t, s, diags); !diags.HasErrors() || !strings.Contains(text, test.refused) || !strings.Contains(text, "main.hcl:") {
+			t.Errorf("%s: want %q, got %s", test.slip, test.refused, text)
+		}
+	}
+}

@@ -35,9 +35,8 @@ type validation struct {
 	Uses        []sdk.Use
 }
 
-// Validate lets a plugin check a configuration, and asks what it would take from its
-// stage. The answer is cached by the pack's hash and the values, so that a
-// second check starts no process.
+// Validate lets a plugin check a configuration, and asks what it would take from its stage. The answer is cached by the
+// pack's hash and the values, so that a second check starts no process.
 func (c *Catalogue) Validate(ctx context.Context, kind sdk.Kind, label string, values map[string]any) (diag.Diagnostics, []sdk.Use, error) {
 	info, err := c.Schema(ctx, kind, label)
 	if err != nil {
