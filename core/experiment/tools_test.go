@@ -144,7 +144,7 @@ func TestAbsurdSizes(t *testing.T) {
 		a, diags := s.Method("e")
 		failOn(t, s, diags)
 		_, diags = s.Resolve(a, a.Arms[0], nil, 1)
-		if text := printed(t, s, diags); !diags.HasErrors() || !strings.Contains(text, test.refused) || !strings.Contains(text, "main.hcl:") {
+		if text := printed(t, s, diags); !diags.HasErrors() || !strings.Contains(text, test.refused) || !strings.Contains(text, "main.hcl line") {
 			t.Errorf("%s: want %q, got %s", test.slip, test.refused, text)
 		}
 	}
