@@ -419,34 +419,51 @@ func TestCompiledAgreesWithEvaluator(t *testing.T) {
 		"where": o.SequenceMean(o.Where(o.Less(o.LogP(), o.Const(-1.5)), o.Square(o.LogP()), o.Div(o.LogP(), o.Field("weight", o.Token))), o.MaskPolicy),
 		"sum":   o.Reduce(o.Reduce(o.Neg(o.LogP()), o.Token, o.Group, o.Sum, o.MaskPolicy), o.Group, o.Scalar, o.Mean, ""),
 	} {
-		obj := objectiveOf(t, loss, nil)
-		for seed := range uint64(4) {
-			rows := randomRows(rng.New(3, seed))
-			lossGot, logps, entropies, grads := compiled(t, b, obj, rows, .8, len(rows))
-			plain := make([]o.Row, len(rows))
-			for i := range rows {
-				plain[i] = rows[i].Row
-				plain[i].LogP, plain[i].Entropy = logps[i], entropies[i]
-			}
-			want, err := o.Eval(obj, o.Batch{Rows: plain})
-			if err != nil {
-				t.Fatal(err)
-			}
-			tol := vectors.Tolerance{Abs: 1e-10, Rel: 1e-9}
+		compiledAgrees(t, b, name, objectiveOf(t, loss, nil), true)
+	}
+}
+
+// What has no gradient passes none on to what is trained elsewhere in the loss. Terms that have none are no part of the
+// compiled loss.
+func TestCompiledStopsGradients(t *testing.T) {
+	b := testBackend(t)
+	response := o.Reduce(o.LogP(), o.Token, o.Sequence, o.Sum, o.MaskPolicy)
+	mean := func(x o.Expr) o.Expr { return o.Reduce(x, o.Sequence, o.Scalar, o.Mean, "") }
+	for name, loss := range map[string]o.Expr{
+		"sequences": mean(o.Sub(o.Mul(o.Const(3), response), o.StopGradient(response))),
+		"means":     o.Sub(mean(response), o.StopGradient(mean(response))),
+		"tokens":    o.Add(o.TokenMean(o.LogP(), o.MaskPolicy), o.TokenMean(o.StopGradient(o.LogP()), "half")),
+		"compared":  o.Add(mean(response), mean(o.Less(response, o.Const(-2)))),
+	} {
+		compiledAgrees(t, b, name, objectiveOf(t, loss, nil), false)
+	}
+}
+
+// compiledAgrees compares an objective as it is compiled, in one and in several micro-batches, with the evaluator.
+func compiledAgrees(t *testing.T, b *Backend, name string, obj o.Objective, value bool) {
+	t.Helper()
+	for seed := range uint64(4) {
+		rows := randomRows(rng.New(3, seed))
+		lossGot, logps, entropies, grads := compiled(t, b, obj, rows, .8, len(rows))
+		plain := make([]o.Row, len(rows))
+		for i := range rows {
+			plain[i] = rows[i].Row
+			plain[i].LogP, plain[i].Entropy = logps[i], entropies[i]
+		}
+		want, err := o.Eval(obj, o.Batch{Rows: plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tol := vectors.Tolerance{Abs: 1e-10, Rel: 1e-9}
+		if value {
 			near(t, tol, name+": loss", lossGot, want.Loss)
-			for i := range rows {
-				for j := range rows[i].logits {
-					for v := range grads[i][j] {
-						near(t, tol, fmt.Sprintf("%s: gradient [%d][%d][%d]", name, i, j, v), grads[i][j][v], chain(rows[i].logits[j], rows[i].labels[j], v, .8, want.GradLogP[i][j], want.GradEntropy[i][j]))
-					}
-				}
-			}
-			_, _, _, split := compiled(t, b, obj, rows, .8, 2)
-			for i := range rows {
-				for j := range rows[i].logits {
-					for v := range grads[i][j] {
-						near(t, tol, name+": gradient in micro-batches", split[i][j][v], grads[i][j][v])
-					}
+		}
+		_, _, _, split := compiled(t, b, obj, rows, .8, 2)
+		for i := range rows {
+			for j := range rows[i].logits {
+				for v := range grads[i][j] {
+					near(t, tol, fmt.Sprintf("%s: gradient [%d][%d][%d]", name, i, j, v), grads[i][j][v], chain(rows[i].logits[j], rows[i].labels[j], v, .8, want.GradLogP[i][j], want.GradEntropy[i][j]))
+					near(t, tol, name+": gradient in micro-batches", split[i][j][v], grads[i][j][v])
 				}
 			}
 		}

@@ -71,11 +71,8 @@ func newLossPlan(o objective.Objective) (*lossPlan, error) {
 		if !tail[i] {
 			continue
 		}
-		if _, constant := p.constant[i]; constant {
+		if p.blocks(i) {
 			continue
-		}
-		if op := o.Nodes[i].Op; op == objective.OpStopGradient || op == objective.OpLess {
-			continue // no gradient beyond
 		}
 		inputs, linear := p.linearInputs(i)
 		switch {
@@ -96,6 +93,13 @@ func newLossPlan(o objective.Objective) (*lossPlan, error) {
 		}
 	}
 	return p, nil
+}
+
+// blocks says whether no gradient goes beyond node i.
+func (p *lossPlan) blocks(i int) bool {
+	_, constant := p.constant[i]
+	op := p.o.Nodes[i].Op
+	return constant || op == objective.OpStopGradient || op == objective.OpLess
 }
 
 // fold finds the nodes that are numbers, arithmetic on numbers included.
@@ -204,10 +208,7 @@ func (p *lossPlan) coefficients(s *structure) map[int][]float64 {
 	}
 	at(p.o.Loss)[0] = 1
 	for i := p.o.Loss; i >= 0; i-- {
-		if grad[i] == nil || slices.Contains(p.terminals, i) {
-			continue
-		}
-		if _, constant := p.constant[i]; constant {
+		if grad[i] == nil || p.blocks(i) || slices.Contains(p.terminals, i) {
 			continue
 		}
 		n := p.o.Nodes[i]
