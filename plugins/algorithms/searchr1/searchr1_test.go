@@ -89,7 +89,7 @@ func (h *fakeHost) Rollout(_ context.Context, requests []sdk.RolloutRequest) ([]
 		for k := range r.N {
 			answer.Episodes = append(answer.Episodes, episode.Episode{
 				ID: fmt.Sprintf("%s/%d", r.QuestionID, k), QuestionID: r.QuestionID, Stop: episode.StopAnswered,
-				Rewards:   episode.Rewards{Total: float64(k)},
+				Rewards:   episode.Rewards{Total: float64(k), TurnTotals: []float64{.5}},
 				Sequences: []episode.Sequence{{PromptLength: 1, Length: 3, Segments: []episode.Segment{{Kind: episode.Policy, Start: 1, End: 3}}}},
 			})
 		}
@@ -267,8 +267,9 @@ func TestStepWithCritic(t *testing.T) {
 	deviation := .5351902
 	close(out.Updates[1].Samples[0].TokenFields["advantage"], -.525/deviation, -.475/deviation)
 	close(out.Updates[1].Samples[1].TokenFields["advantage"], .475/deviation, .525/deviation)
-	if used := out.UsedRewards["p/1"].Value; used < .8999 || used > .9001 {
-		t.Errorf("used reward %v", used)
+	// Rewards of turns are not among what the advantages come from.
+	if used := out.UsedRewards["p/1"]; used.Value < .8999 || used.Value > .9001 || used.Turns != nil {
+		t.Errorf("used reward %+v", used)
 	}
 	if kl := out.Metrics["reward/kl"]; kl < .0999 || kl > .1001 {
 		t.Errorf("metrics %v", out.Metrics)

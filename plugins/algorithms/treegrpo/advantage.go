@@ -68,22 +68,10 @@ func Advantages(estimator string, rewards []float64, leaves []Leaf) []float64 {
 
 // leaveOneOut is each value minus the mean of the others (RLOO, Ahmadian et al. 2024). One alone is its value.
 func leaveOneOut(values []float64) []float64 {
-	out := make([]float64, len(values))
 	if len(values) == 1 {
-		out[0] = values[0]
-		return out
+		return values
 	}
-	if grpo.Equal(values) {
-		return out
-	}
-	sum := 0.
-	for _, v := range values {
-		sum += v
-	}
-	for i, v := range values {
-		out[i] = v - (sum-v)/float64(len(values)-1)
-	}
-	return out
+	return grpo.LeaveOneOut(values)
 }
 
 // TokenAdvantages gives the advantage of each token of each leaf. rewards holds a number per token of the leaf. The

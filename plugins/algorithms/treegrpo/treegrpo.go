@@ -175,19 +175,22 @@ func (c Config) samples(req sdk.StepRequest, forests []forest) ([]grpo.Group, []
 // weigh makes the samples of the leaves.
 func (c Config) weigh(groups []grpo.Group, episodes []episode.Episode, rewards []float64, leaves []Leaf) []sdk.Sample {
 	var samples []sdk.Sample
-	sample := func(i int, set func(*sdk.Sample)) {
+	// from is the place of a sequence's first response token among those of its episode.
+	sample := func(i int, set func(s *sdk.Sample, from, tokens int)) {
+		from := 0
 		for k, seq := range episodes[i].Sequences {
-			if !grpo.Trainable(seq) {
-				continue
+			n := seq.ResponseLength()
+			if grpo.Trainable(seq) {
+				s := sdk.Sample{EpisodeID: episodes[i].ID, Sequence: k, Group: groups[leaves[i].Question].Name}
+				set(&s, from, n)
+				samples = append(samples, s)
 			}
-			s := sdk.Sample{EpisodeID: episodes[i].ID, Sequence: k, Group: groups[leaves[i].Question].Name}
-			set(&s)
-			samples = append(samples, s)
+			from += n
 		}
 	}
 	if !perToken(c.Advantage) {
 		for i, a := range Advantages(c.Advantage, rewards, leaves) {
-			sample(i, func(s *sdk.Sample) { s.SequenceFields = map[string]float64{grpo.Field: a} })
+			sample(i, func(s *sdk.Sample, _, _ int) { s.SequenceFields = map[string]float64{grpo.Field: a} })
 		}
 		return samples
 	}
@@ -196,13 +199,11 @@ func (c Config) weigh(groups []grpo.Group, episodes []episode.Episode, rewards [
 		placed[i] = onLastToken(e, rewards[i])
 	}
 	for i, row := range TokenAdvantages(c.Advantage, placed, leaves) {
-		at := 0
-		sample(i, func(s *sdk.Sample) {
-			values := make([]float32, episodes[i].Sequences[s.Sequence].ResponseLength())
+		sample(i, func(s *sdk.Sample, from, tokens int) {
+			values := make([]float32, tokens)
 			for t := range values {
-				values[t] = float32(row[at+t])
+				values[t] = float32(row[from+t])
 			}
-			at += len(values)
 			s.TokenFields = map[string][]float32{grpo.Field: values}
 		})
 	}

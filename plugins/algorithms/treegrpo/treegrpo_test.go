@@ -307,6 +307,13 @@ func TestTokenAdvantages(t *testing.T) {
 	if got := samples[0].TokenFields["advantage"]; !slices.Equal(got, []float32{0, 0, 0, .8, 0, 0}) {
 		t.Errorf("advantages %v", got)
 	}
+	// A sequence in which the policy wrote nothing is no sample, and its tokens keep their places.
+	read := episode.Sequence{PromptLength: 1, Length: 4, Segments: []episode.Segment{{Kind: episode.Observation, Start: 1, End: 4}}}
+	e.Sequences = append([]episode.Sequence{read}, e.Sequences...)
+	samples = c.weigh(groupsOf(e), []episode.Episode{e}, []float64{.8}, []Leaf{{0, 0}})
+	if got := samples[0]; len(samples) != 1 || got.Sequence != 1 || !slices.Equal(got.TokenFields["advantage"], []float32{0, 0, 0, .8, 0, 0}) {
+		t.Errorf("after a sequence that is only read: %+v", samples)
+	}
 }
 
 func TestStepWithoutQuestions(t *testing.T) {

@@ -243,7 +243,11 @@ func (m Method) samples(groups []grpo.Group, responses []response, out sdk.StepR
 		}
 		a, g := GAE(rewards, r.values, skip, s.Gamma, s.Lambda)
 		raw, returns, masks = append(raw, a), append(returns, g), append(masks, mask)
-		out.UsedRewards[r.episode.ID] = sdk.UsedReward{Value: sum(rewards), Turns: r.episode.Rewards.TurnTotals}
+		used := sdk.UsedReward{Value: sum(rewards)}
+		if m.Further != nil {
+			used.Turns = r.episode.Rewards.TurnTotals
+		}
+		out.UsedRewards[r.episode.ID] = used
 	}
 	if tokens < 2 {
 		return nil, nil, nil // nothing to compare
