@@ -77,7 +77,7 @@ type Budgets struct {
 	TrainedTokens  int64   `json:"trained_tokens"` // tokens with a loss, times epochs, of policy and critic together
 	ToolCalls      int64   `json:"tool_calls"`
 	OptimizerSteps int64   `json:"optimizer_steps"`
-	WallSeconds    float64 `json:"wall_seconds"` // over all attempts
+	WallSeconds    float64 `json:"wall_seconds"` // over all attempts; of one that was killed, up to its last checkpoint
 }
 
 // Add gives the sum of two budgets.

@@ -55,6 +55,13 @@ func (r *runner) noticed() []string {
 	return all
 }
 
+// spend adds the time since the last call, or since the run began, to what the run has spent.
+func (r *runner) spend() {
+	now := time.Now()
+	r.state.Budgets.WallSeconds += now.Sub(r.started).Seconds()
+	r.started = now
+}
+
 func chain(digest, next string) string {
 	sum := sha256.Sum256([]byte(digest + next))
 	return hex.EncodeToString(sum[:])
@@ -108,6 +115,7 @@ func (s *stage) checkpoint(ctx context.Context) error {
 			}
 		}
 		r.state.Noticed = r.noticed()
+		r.spend()
 		return record.WriteJSON(join(dir, "state.json"), r.state)
 	})
 	if err != nil {

@@ -222,7 +222,7 @@ func (r *runner) finish(ctx context.Context) (record.Result, error) {
 			result.Artefacts = append(result.Artefacts, record.Artefact{Name: p.Name, Kind: p.Kind, Items: p.Items, Digest: p.Digest, Attempt: p.Attempt})
 		}
 	}
-	r.state.Budgets.WallSeconds += time.Since(r.started).Seconds()
+	r.spend()
 	result.Budgets, result.Warnings, result.Finished = r.state.Budgets, slices.Concat(r.noticed(), r.state.Warnings, r.unwatched()), time.Now().UTC()
 	return result, r.Dir.WriteResult(result)
 }

@@ -32,7 +32,6 @@ func (r *runner) guards(stage string, values map[string]float64) (bool, error) {
 		case "stop":
 			r.stopped = g.Name
 			r.state.Warnings = append(r.state.Warnings, text+"; the training was stopped")
-			due = true
 		case "checkpoint":
 			due = true
 		default:

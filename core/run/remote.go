@@ -88,7 +88,7 @@ func (ms *models) remote(p *experiment.Policy) (*model, error) {
 		concurrency = endpoint.DefaultConcurrency
 	}
 	return &model{
-		config: p, tokenizer: table, tokens: "endpoint " + remoteDigest(p.Endpoint), rows: min(mostRows, 4*concurrency),
+		config: p, tokenizer: table, tokens: fmt.Sprintf("endpoint %s %d", remoteDigest(p.Endpoint), p.MaxContext), rows: min(mostRows, 4*concurrency),
 		sampler: &remoteSampler{client: c, cache: cache, table: table, context: context, decoded: &r.decoded},
 	}, nil
 }

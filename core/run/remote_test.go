@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forage-rl/forage/core/endpoint"
+	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk/episode"
 )
@@ -35,6 +36,27 @@ func TestEndTurn(t *testing.T) {
 	completed := (&rollout.Fields{Marker: rollout.TagPair{Open: "[[ ## ", Close: " ## ]]"}, Thought: "t", Tool: "n", Arguments: "a", Completed: "done"}).Ends()
 	if text, ended := endTurn(endpoint.Answer{Text: "[[ ## a ## ]]\n{}\n", Finish: "stop"}, completed); !ended || !strings.HasSuffix(text, "{}\n[[ ## done ## ]]") {
 		t.Errorf("fields: %q, %v", text, ended)
+	}
+}
+
+// TestTablesOfPieces: the pieces of one model mean nothing to another, even where both ask the same service.
+func TestTablesOfPieces(t *testing.T) {
+	service := &experiment.Endpoint{URL: "http://127.0.0.1:1/v1", Model: "m"}
+	r := newRunner(Options{Config: &experiment.Run{Policies: map[string]*experiment.Policy{
+		"a": {Endpoint: service}, "b": {Endpoint: service}, "short": {Endpoint: service, MaxContext: 100},
+	}}})
+	r.models = &models{run: r, byName: map[string]*model{}, frozen: map[frozenKey]*model{}}
+	list := map[string]*model{}
+	for name := range r.config.Policies {
+		var err error
+		if list[name], err = r.models.get(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range []*model{list["b"], list["short"]} {
+		if a := list["a"]; (a.tokenizer == m.tokenizer) != (a.tokens == m.tokens) {
+			t.Errorf("%q and %q: same table: %v", a.tokens, m.tokens, a.tokenizer == m.tokenizer)
+		}
 	}
 }
 

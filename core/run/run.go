@@ -95,11 +95,11 @@ type runner struct {
 	tools     dispatcher
 
 	state    state
-	resume   *record.Checkpoint // that the state was read from; nil once the first stage has taken it up
-	warnings []string           // of what the attempt reads and starts; those of the training are in the state
-	crash    *crash             // that ended the training
-	crashes  []string           // that the run went on after
-	started  time.Time
+	resume   *record.Checkpoint   // that the state was read from; nil once the first stage has taken it up
+	warnings []string             // of what the attempt reads and starts; those of the training are in the state
+	crash    *crash               // that ended the training
+	crashes  []string             // that the run went on after
+	started  time.Time            // or when its time was last added to the budget
 	evals    map[string]evaluated // by name: the latest
 	// weightsOf is the stage that the weights to evaluate come from, -1 for the first ones.
 	weightsOf int

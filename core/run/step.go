@@ -198,6 +198,9 @@ func (s *stage) after(ctx context.Context, values map[string]float64) error {
 			return err
 		}
 	}
+	if r.stopped != "" {
+		return nil // the stage ends here, with a checkpoint that says so
+	}
 	every := r.config.Checkpoint.Every
 	if every > 0 && r.state.Global%every == 0 || every == 0 && time.Since(r.saved) > mostUnsaved {
 		due = due || r.state.Step < s.config.Steps

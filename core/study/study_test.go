@@ -265,6 +265,14 @@ func TestKilledRunWithCriticResumes(t *testing.T) {
 	}
 	killed(t, broken, e.cache, "critic", 2)
 	killed(t, broken, e.cache, "critic", 3)
+	var before struct{ Budgets record.Budgets }
+	last, ok, err := record.Study{Dir: broken}.Run(p.Runs[0].ID).LatestCheckpoint()
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := record.ReadJSON(filepath.Join(last.Dir, "state.json"), &before); err != nil {
+		t.Fatal(err)
+	}
 	if summary, err := Execute(t.Context(), e.options(p, broken)); err != nil || summary.Done != 1 {
 		t.Fatalf("%v, %+v", err, summary)
 	}
@@ -293,6 +301,9 @@ func TestKilledRunWithCriticResumes(t *testing.T) {
 		return strings.Contains(w, "also reaches tokens of observations") // of the first stage
 	}) {
 		t.Errorf("warnings %q; after resuming in the second stage:\n%s", results[0].Warnings, diff)
+	}
+	if spent := before.Budgets.WallSeconds; spent <= 0 || results[1].Budgets.WallSeconds <= spent {
+		t.Errorf("the run took %v seconds in all, of which %v before it was killed", results[1].Budgets.WallSeconds, spent)
 	}
 	if !bytes.Equal(critics[0], critics[1]) {
 		t.Error("the critic or its optimizer differs after resuming")
@@ -479,8 +490,18 @@ func TestGuardStops(t *testing.T) {
 	dir := t.TempDir()
 	o := e.options(p, dir)
 	o.Only = []string{"nothing"}
+	checkpoints := map[int]int{} // by step
+	o.Progress = func(_ string, p run.Progress) {
+		if p.Phase == "writing a checkpoint" {
+			checkpoints[p.Step]++
+		}
+	}
 	if summary, err := Execute(t.Context(), o); err != nil || summary.Done != 1 {
 		t.Fatalf("%v, %+v", err, summary)
+	}
+	// An earlier one at that step would not know of the stop: a run that was killed then would train on.
+	if checkpoints[2] != 1 {
+		t.Errorf("%d checkpoints at the step that the guard stopped at, want that of the end alone", checkpoints[2])
 	}
 	for _, r := range p.Runs {
 		if r.Cell.Arm != "nothing" {
