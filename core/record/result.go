@@ -175,6 +175,9 @@ func (r Run) ReadResult() (result Result, ok bool, err error) {
 	return result, err == nil, err
 }
 
+// RemoveResult takes result.json away, if there is one.
+func (r Run) RemoveResult() error { return ignoreMissing(os.Remove(r.ResultPath())) }
+
 // WriteManifest writes manifest.json in one step.
 func (r Run) WriteManifest(m Manifest) error { return WriteJSON(r.ManifestPath(), m) }
 

@@ -203,6 +203,11 @@ func (r *runner) open(ctx context.Context) error {
 	if r.attempt, err = r.Dir.NewAttempt(from, info); err != nil {
 		return err
 	}
+	if from == nil { // what an earlier attempt came to is not what this one does
+		if err := r.Dir.RemoveResult(); err != nil {
+			return err
+		}
+	}
 	if err := r.Dir.WriteManifest(manifest); err != nil {
 		return err
 	}

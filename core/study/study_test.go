@@ -517,6 +517,35 @@ func TestGuardStops(t *testing.T) {
 	}
 }
 
+// TestFreshStartTakesTheResultAway: a run that is started afresh and does not end has no result, not that of before.
+func TestFreshStartTakesTheResultAway(t *testing.T) {
+	e := thirdParty(t, "probe")
+	p, err := e.plan(t.Context(), "testdata/probe", "probe", map[string]string{"stop": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := e.options(p, t.TempDir())
+	o.Only = []string{"nothing"}
+	if summary, err := Execute(t.Context(), o); err != nil || summary.Done != 1 {
+		t.Fatalf("%v, %+v", err, summary)
+	}
+	pause := make(chan struct{})
+	o.Fresh, o.Pause = true, pause
+	o.Event = func(e record.Event) {
+		if e.Event == record.Started {
+			close(pause)
+		}
+	}
+	if _, err := Execute(t.Context(), o); !errors.Is(err, run.ErrPaused) {
+		t.Fatalf("got %v", err)
+	}
+	for _, r := range p.Runs {
+		if result, ok, err := o.Dir.Run(r.ID).ReadResult(); ok || err != nil {
+			t.Errorf("run %s has the result of attempt %d (%v)", r.ID, result.Attempts, err)
+		}
+	}
+}
+
 func TestSecondProcessIsRefused(t *testing.T) {
 	e := testEnv(t)
 	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
