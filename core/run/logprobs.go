@@ -11,8 +11,6 @@ import (
 
 // LogProbs implements [sdk.Host].
 func (st *step) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	if req.Policy == "" {
 		req.Policy = st.stage.role()
 	}
@@ -109,8 +107,6 @@ func (st *step) sequences(ids []string, values *[]sdk.SequenceValues) ([]policy.
 
 // Values implements [sdk.Host].
 func (st *step) Values(ctx context.Context, ids []string) ([]sdk.SequenceValues, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	critic := st.stage.run.critic
 	if critic == nil {
 		return nil, fmt.Errorf("the stage's plan asks for no critic: %w", sdk.ErrInvalidRequest)

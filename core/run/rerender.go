@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/forage-rl/forage/core/rollout"
@@ -9,10 +8,8 @@ import (
 	"github.com/forage-rl/forage/core/sdk/episode"
 )
 
-// Rerender implements [sdk.Host]: an episode of one sequence for each request.
-func (st *step) Rerender(_ context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+// Rerender is that of [sdk.Host]: an episode of one sequence for each request.
+func (st *step) Rerender(requests []sdk.RerenderRequest) ([]episode.Episode, error) {
 	out := make([]episode.Episode, len(requests))
 	for i, r := range requests {
 		ep, ok := st.episodes[r.EpisodeID]

@@ -17,8 +17,6 @@ import (
 
 // Rollout implements [sdk.Host].
 func (st *step) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	began := time.Now()
 	read, wrote := st.stage.run.models.computed()
 	defer func() {

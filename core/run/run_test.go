@@ -216,6 +216,29 @@ func TestCallsOfContinuedEpisodes(t *testing.T) {
 	}
 }
 
+// TestCallsDuringAStep: calls of an algorithm come one after the other, the end of its step waits for one that is under way,
+// and afterwards there is nothing to call.
+func TestCallsDuringAStep(t *testing.T) {
+	h := &algorithmHost{}
+	st := &step{metrics: map[string]float64{}}
+	h.enter(st)
+	if _, err := during(h, func(*step) (int, error) {
+		if h.mu.TryLock() {
+			t.Error("nothing keeps others from the step during a call")
+		}
+		return 0, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Metrics(t.Context(), map[string]float64{"a": 1}); err != nil || st.metrics["a"] != 1 {
+		t.Errorf("metrics %v, error %v", st.metrics, err)
+	}
+	h.enter(nil)
+	if err := h.Metrics(t.Context(), map[string]float64{"a": 2}); !errors.Is(err, sdk.ErrInvalidRequest) || st.metrics["a"] != 1 {
+		t.Errorf("after the step: metrics %v, error %v", st.metrics, err)
+	}
+}
+
 // TestPauseWithoutCheckpoint: a run that is asked to stop and cannot write its checkpoint has failed; it is not one that
 // stopped and can go on.
 func TestPauseWithoutCheckpoint(t *testing.T) {

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/forage-rl/forage/core/retrieval/corpus"
@@ -99,71 +100,55 @@ func (services) Metrics(context.Context, map[string]float64) error { return only
 // algorithmHost is what the algorithm of a stage can ask for: the services of the step that is running.
 type algorithmHost struct {
 	tools
-	mu      sync.Mutex
+	mu      sync.Mutex // held during a call
 	current *step
 }
 
+// enter says which step is running, nil for none. It waits for a call that is under way: nothing else uses a step or its
+// policies at the same time, whatever the plugin does.
 func (h *algorithmHost) enter(st *step) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.current = st
 }
 
-func (h *algorithmHost) step() (*step, error) {
+// during makes one call of the step that is running.
+func during[T any](h *algorithmHost, call func(*step) (T, error)) (T, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.current == nil {
-		return nil, fmt.Errorf("this service exists only within a training step: %w", sdk.ErrInvalidRequest)
+		var none T
+		return none, fmt.Errorf("this service exists only within a training step: %w", sdk.ErrInvalidRequest)
 	}
-	return h.current, nil
+	return call(h.current)
 }
 
 func (h *algorithmHost) Rollout(ctx context.Context, requests []sdk.RolloutRequest) ([]sdk.RolloutResponse, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Rollout(ctx, requests)
+	return during(h, func(st *step) ([]sdk.RolloutResponse, error) { return st.Rollout(ctx, requests) })
 }
 
-func (h *algorithmHost) Rerender(ctx context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Rerender(ctx, requests)
+func (h *algorithmHost) Rerender(_ context.Context, requests []sdk.RerenderRequest) ([]episode.Episode, error) {
+	return during(h, func(st *step) ([]episode.Episode, error) { return st.Rerender(requests) })
 }
 
 func (h *algorithmHost) LogProbs(ctx context.Context, req sdk.LogProbsRequest) ([]sdk.SequenceValues, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.LogProbs(ctx, req)
+	return during(h, func(st *step) ([]sdk.SequenceValues, error) { return st.LogProbs(ctx, req) })
 }
 
 func (h *algorithmHost) Values(ctx context.Context, ids []string) ([]sdk.SequenceValues, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Values(ctx, ids)
+	return during(h, func(st *step) ([]sdk.SequenceValues, error) { return st.Values(ctx, ids) })
 }
 
-func (h *algorithmHost) Questions(ctx context.Context, n int) ([]episode.Question, error) {
-	st, err := h.step()
-	if err != nil {
-		return nil, err
-	}
-	return st.Questions(ctx, n)
+func (h *algorithmHost) Questions(_ context.Context, n int) ([]episode.Question, error) {
+	return during(h, func(st *step) ([]episode.Question, error) { return st.Questions(n) })
 }
 
-func (h *algorithmHost) Metrics(ctx context.Context, values map[string]float64) error {
-	st, err := h.step()
-	if err != nil {
-		return err
-	}
-	return st.Metrics(ctx, values)
+func (h *algorithmHost) Metrics(_ context.Context, values map[string]float64) error {
+	_, err := during(h, func(st *step) (struct{}, error) {
+		maps.Copy(st.metrics, values)
+		return struct{}{}, nil
+	})
+	return err
 }
 
 var (

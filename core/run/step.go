@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/forage-rl/forage/core/internal/rng"
@@ -14,13 +13,13 @@ import (
 	"github.com/forage-rl/forage/core/sdk/episode"
 )
 
-// step is one training step as the plugins see it: its questions, its episodes, and the answers already given.
+// step is one training step as the plugins see it: its questions, its episodes, and the answers already given. It is for
+// one caller at a time.
 type step struct {
 	stage  *stage
 	number int // within the stage, from 0
 	key    rng.Key
 
-	mu        sync.Mutex
 	questions map[string]drawn
 	episodes  map[string]*rollout.Episode
 	order     []string            // ids of sampled episodes, in order
@@ -84,10 +83,8 @@ func (st *step) draw(n int) ([]drawn, error) {
 	return fresh, nil
 }
 
-// Questions implements [sdk.Host].
-func (st *step) Questions(_ context.Context, n int) ([]episode.Question, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+// Questions is that of [sdk.Host].
+func (st *step) Questions(n int) ([]episode.Question, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("asks for %d questions: %w", n, sdk.ErrInvalidRequest)
 	}
@@ -100,14 +97,6 @@ func (st *step) Questions(_ context.Context, n int) ([]episode.Question, error) 
 		list[i] = q.Question
 	}
 	return list, nil
-}
-
-// Metrics implements [sdk.Host].
-func (st *step) Metrics(_ context.Context, values map[string]float64) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	maps.Copy(st.metrics, values)
-	return nil
 }
 
 // sampled lists the sampled episodes of the step in order.
