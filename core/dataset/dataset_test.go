@@ -191,6 +191,8 @@ func TestSharedGoldResolution(t *testing.T) {
 func TestFileErrors(t *testing.T) {
 	ok := `{"id":"a","question":"q?","answers":["x"],"gold_titles":[]}`
 	for name, c := range map[string]struct{ file, content, want string }{
+		"no titles":    {"x.jsonl", ok + "\n" + `{"id":"b","question":"q?","answers":["x"],"gold_ids":["d"]}`, `x.jsonl:2: field "gold_titles" is missing; the line has answers, gold_ids, id, question`},
+		"other answer": {"x.jsonl", ok + "\n" + `{"id":"b","question":"q?","answer":"x","gold_titles":[]}`, `x.jsonl:2: field "answers" is missing; the line has answer, gold_titles, id, question`},
 		"missing":      {"x.jsonl", ok + "\n" + `{"id":"b","answers":["x"],"gold_titles":[]}`, `x.jsonl:2: field "question" is missing`},
 		"wrong kind":   {"x.jsonl", `{"id":"b","question":["q"],"answers":["x"],"gold_titles":[]}`, `x.jsonl:1: field "question" is a list, want a text`},
 		"answers":      {"x.jsonl", `{"id":"b","question":"q","answers":[{}],"gold_titles":[]}`, `x.jsonl:1: field "answers": entry 0 is a object`},

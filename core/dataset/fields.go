@@ -70,6 +70,9 @@ func (r record) optionalInt(name string) (int, error) {
 
 // texts gives the strings of a value that is a text or a list of texts. Booleans count as yes and no.
 func (r record) texts(name string, v any) ([]string, error) {
+	if v == nil && !r.has(name) {
+		return nil, r.missing(name)
+	}
 	if list, ok := v.([]any); ok {
 		out := make([]string, 0, len(list))
 		for i, x := range list {

@@ -219,7 +219,7 @@ func (s *Study) readAblation(n *node) (*Ablation, hcl.Diagnostics) {
 	}
 	for _, b := range r.blocks("arm") {
 		if c.labels(b, 1, "its name") {
-			a.Arms = append(a.Arms, c.armHead(b))
+			a.Arms = append(a.Arms, c.armHead(b, a.sets))
 		}
 	}
 	if len(a.Arms) == 0 {
@@ -257,8 +257,8 @@ func (s *Study) readAblation(n *node) (*Ablation, hcl.Diagnostics) {
 	return a, c.diags
 }
 
-// armHead reads the head of an arm; what it changes is read with the runs.
-func (c *resolver) armHead(n *node) *Arm {
+// armHead reads the head of an arm of an ablation whose arms all share sets; what it changes is read with the runs.
+func (c *resolver) armHead(n *node, shared []*node) *Arm {
 	arm := &Arm{Name: n.label(), Range: n.def, node: n}
 	if !names.MatchString(arm.Name) {
 		c.errorf(n.def, "Invalid name", "%q cannot name an arm: a lower-case letter, then lower-case letters, digits and _.", arm.Name)
@@ -271,12 +271,17 @@ func (c *resolver) armHead(n *node) *Arm {
 		c.errorf(n.def, "Missing attribute", "%s needs experiment = experiment.x, the method it takes or changes.", n.name())
 	}
 	arm.sets = c.sets(r)
+	base := c.s.blocks["experiment"][arm.Experiment]
+	for _, set := range shared {
+		base = merge(base, set)
+	}
 	for _, set := range slices.Concat(arm.sets, []*node{n}) {
-		for _, part := range changes(set, "") {
+		for _, part := range changes(set, base, "") {
 			if !slices.Contains(arm.Parts, part) {
 				arm.Parts = append(arm.Parts, part)
 			}
 		}
+		base = merge(base, set)
 	}
 	return arm
 }
@@ -300,8 +305,9 @@ func (c *resolver) sets(r *reader) []*node {
 	return list
 }
 
-// changes lists the paths that a block sets.
-func changes(n *node, prefix string) []string {
+// changes lists the paths that a block sets in base, nil where it is new. One that takes another plugin or kind than base
+// is one part, whatever it sets.
+func changes(n, base *node, prefix string) []string {
 	var list []string
 	for _, name := range sortedKeys(n.attrs) {
 		switch {
@@ -319,8 +325,14 @@ func changes(n *node, prefix string) []string {
 		} else if len(b.labels) > 0 {
 			whole += " " + quote(b.label())
 		}
-		inner := changes(b, prefix+name+".")
-		if len(inner) == 0 {
+		var old *node
+		if base != nil {
+			if i := slices.IndexFunc(base.blocks, func(o *node) bool { return o.key() == b.key() }); i >= 0 {
+				old = base.blocks[i]
+			}
+		}
+		inner := changes(b, old, prefix+name+".")
+		if len(inner) == 0 || old != nil && b.replaces(old) {
 			inner = []string{prefix + whole}
 		}
 		list = append(list, inner...)

@@ -12,6 +12,11 @@ import (
 // mergeStudy has an experiment with everything set and one arm whose body is given.
 func mergeStudy(t *testing.T, arm string) *experiment.Run {
 	t.Helper()
+	return resolve(t, loadMerge(t, arm), "a", "x", 1)
+}
+
+func loadMerge(t *testing.T, arm string) *experiment.Study {
+	t.Helper()
 	base, err := os.ReadFile("../plan/testdata/base.hcl")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +78,46 @@ ablation "a" {
 ` + arm + "\n  }\n}\n"
 	s, diags := experiment.Load(t.Context(), tree(t, map[string]string{"main.hcl": source}), experiment.Inputs{}, &testschemas.Source{})
 	failOn(t, s, diags)
-	return resolve(t, s, "a", "x", 1)
+	return s
+}
+
+// TestChangedParts: an arm that takes another plugin says so, whatever it sets of it.
+func TestChangedParts(t *testing.T) {
+	for _, test := range []struct{ arm, want string }{
+		{``, ""},
+		{`stage "main" {
+      algorithm "grpo" {
+        kl = 0.1
+      }
+    }`, "stage.main.algorithm.kl"},
+		{`stage "main" {
+      algorithm "david-grpo" {
+        group_size = 3
+        updates    = 2
+      }
+      steps = 3
+    }`, `stage.main.steps stage.main.algorithm "david-grpo"`},
+		{`reward {
+      source "b" {
+        reward "search-r1" {
+          format = 0.1
+        }
+      }
+      source "c" {
+        reward "search-r1" {
+          format = 0.1
+        }
+      }
+    }`, `reward.source.b.reward "search-r1" reward.source.c.reward.format`},
+	} {
+		a, diags := loadMerge(t, test.arm).Ablation("a")
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		if got := strings.Join(a.Arms[0].Parts, " "); got != test.want {
+			t.Errorf("%s\nchanges %s, want %s", test.arm, got, test.want)
+		}
+	}
 }
 
 func TestMerging(t *testing.T) {

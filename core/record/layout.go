@@ -202,6 +202,9 @@ func (r Run) NewAttempt(from *Checkpoint, info AttemptInfo) (Attempt, error) {
 func (a Attempt) Info() (AttemptInfo, error) {
 	var info AttemptInfo
 	if err := ReadJSON(filepath.Join(a.Dir, "attempt.json"), &info); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: part of the run's records was deleted; delete %s too and the run starts anew", err, filepath.Dir(a.Dir))
+		}
 		return AttemptInfo{}, err
 	}
 	if info.ResumedFrom != nil {

@@ -483,6 +483,21 @@ func checkpoint(t *testing.T, a Attempt, step int) Checkpoint {
 	return c
 }
 
+// TestDeletedAttempt: where parts of an attempt were deleted, the error says what to do.
+func TestDeletedAttempt(t *testing.T) {
+	run := Study{Dir: t.TempDir()}.Run("r1")
+	a, err := run.NewAttempt(nil, AttemptInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(a.Dir, "attempt.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run.LatestCheckpoint(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "delete "+run.Dir+" too") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAttempts(t *testing.T) {
 	study := Study{Dir: t.TempDir()}
 	run := study.Run("r1")

@@ -38,7 +38,7 @@ type Assume struct {
 // Labels of cells.
 const (
 	WholeMethod = "whole method"     // the arm runs a method as its paper has it
-	OnePart     = "one part changed" // the arm overrides a part of an experiment
+	OnePart     = "one part changed" // the arm overrides one part of an experiment; of more, their number is said
 )
 
 // Cell is an arm with axis values, run once per seed.

@@ -2,6 +2,7 @@ package study
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -37,8 +38,11 @@ func Results(p *plan.Plan, dir record.Study) (report.Study, error) {
 	}
 	for _, c := range p.Cells {
 		cell := report.Cell{Key: c.Key, Arm: c.Arm, Axes: map[string]string{}, Label: report.OnePart}
-		if c.Whole {
+		switch {
+		case c.Whole:
 			cell.Label = report.WholeMethod
+		case len(c.Parts) > 1:
+			cell.Label = fmt.Sprintf("%d parts changed", len(c.Parts))
 		}
 		for _, a := range c.Axes {
 			cell.Axes[a.Axis] = a.Value

@@ -91,7 +91,12 @@ func Execute(ctx context.Context, o Options) (summary Summary, err error) {
 		if groupCtx.Err() != nil || x.paused() {
 			break
 		}
-		group.Go(func() error { return x.execute(groupCtx, r) })
+		group.Go(func() error {
+			if x.paused() { // while it waited for its turn
+				return nil
+			}
+			return x.execute(groupCtx, r)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return summary, err

@@ -546,6 +546,52 @@ func TestFreshStartTakesTheResultAway(t *testing.T) {
 	}
 }
 
+// TestCellsSayWhatTheyAre: the report tells how many parts an arm changes, as the plan names them.
+func TestCellsSayWhatTheyAre(t *testing.T) {
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Results(p, record.Study{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{}
+	for _, c := range results.Cells {
+		labels[c.Arm] = c.Label
+	}
+	if labels["search_r1"] != "2 parts changed" || labels["david_grpo"] != "10 parts changed" {
+		t.Errorf("got %q", labels)
+	}
+}
+
+// TestPauseStartsNoMore: who asks to stop does not wait for runs that were next in line.
+func TestPauseStartsNoMore(t *testing.T) {
+	e := testEnv(t)
+	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := e.options(p, t.TempDir())
+	pause, started := make(chan struct{}), 0
+	o.Pause = pause
+	o.Event = func(event record.Event) {
+		if event.Event != record.Started {
+			return
+		}
+		if started++; started == 1 {
+			close(pause)
+		}
+	}
+	if summary, err := Execute(t.Context(), o); !errors.Is(err, run.ErrPaused) || summary.Failed != 0 {
+		t.Fatalf("%v, %+v", err, summary)
+	}
+	if started != 1 || len(p.Runs) < 2 {
+		t.Errorf("%d of %d runs were started", started, len(p.Runs))
+	}
+}
+
 func TestSecondProcessIsRefused(t *testing.T) {
 	e := testEnv(t)
 	p, err := e.plan(t.Context(), "testdata/small", "small", nil)
