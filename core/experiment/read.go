@@ -436,6 +436,16 @@ func (c *resolver) labels(n *node, want int, what string) bool {
 	return false
 }
 
+// instead says what a body takes in place of a name that it does not: the nearest, or all of it.
+func (r *reader) instead(name string) string {
+	known := slices.Concat(r.attributes, r.blockTypes)
+	if near := didYouMean(name, known); near != "" || len(known) == 0 {
+		return near
+	}
+	slices.Sort(known)
+	return " It takes " + strings.Join(slices.Compact(known), ", ") + "."
+}
+
 // done reports attributes and blocks that nobody asked for.
 func (r *reader) done() {
 	for _, name := range slices.Sorted(maps.Keys(r.n.attrs)) {
@@ -455,7 +465,7 @@ func (r *reader) done() {
 			r.c.errorf(a.at, "Block expected", "%s is a block: write %s { … } without \"=\".", name, name)
 			continue
 		}
-		r.c.errorf(a.at, "Unsupported attribute", "%s has no attribute %q.%s", where, name, didYouMean(name, slices.Concat(r.attributes, r.blockTypes)))
+		r.c.errorf(a.at, "Unsupported attribute", "%s has no attribute %q.%s", where, name, r.instead(name))
 	}
 	for _, b := range r.n.blocks {
 		if slices.Contains(r.blockTypes, b.typ) {
@@ -475,6 +485,6 @@ func (r *reader) done() {
 			r.c.errorf(b.def, "Attribute expected", "%s is an attribute: write %s = ….", b.typ, b.typ)
 			continue
 		}
-		r.c.errorf(b.def, "Unsupported block", "%s has no block %q.%s", r.n.typ, b.typ, didYouMean(b.typ, slices.Concat(r.attributes, r.blockTypes)))
+		r.c.errorf(b.def, "Unsupported block", "%s has no block %q.%s", r.n.typ, b.typ, r.instead(b.typ))
 	}
 }

@@ -69,6 +69,10 @@ func (c *resolver) stage(n *node, d stageDefaults) *Stage {
 		c.errorf(n.def, "Missing block", "%s needs a block algorithm \"…\" that names its plugin.%s", n.name(), didYouMean(s.Name, without(labelsOf(d.run.n, "stage"), s.Name)))
 	}
 	s.Steps, s.Questions = r.whole("steps", 0, 1), r.whole("questions", 0, 1)
+	const most = 10_000_000 // a slip, best told before memory runs out
+	if s.Questions > most {
+		c.errorf(r.at("questions"), "Value out of range", "questions must be at most %d, got %d.", most, s.Questions)
+	}
 	for _, name := range []string{"steps", "questions"} {
 		if !r.has(name) {
 			c.errorf(n.def, "Missing attribute", "%s needs %s.", n.name(), map[string]string{"steps": "steps, its number of training steps", "questions": "questions, the number of questions per step"}[name])

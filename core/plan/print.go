@@ -20,7 +20,7 @@ func (r Run) state() string {
 	case r.Status == record.Stale:
 		return "STALE"
 	case r.Status != "" && r.Status != record.Planned:
-		return string(r.Status)
+		return r.Status.Text()
 	case len(r.Absent) > 0:
 		return "absent"
 	}
@@ -105,7 +105,7 @@ func (p *Plan) printRuns(b *strings.Builder) {
 			if note == "" {
 				note = r.Message
 			}
-		case r.Status == record.Failed || r.Status == record.Lost:
+		case r.Status == record.Failed || r.Status == record.Lost || r.Status == record.Done || r.Status == record.StoppedByGuard:
 			note = firstLine(r.Message)
 		case r.Status == record.Started:
 			note = fmt.Sprintf("step %d", r.Step)

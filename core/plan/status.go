@@ -31,12 +31,20 @@ func (p *Plan) Mark(ctx context.Context, source RecordSource) error {
 			continue
 		}
 		r.Status, r.Step, r.Message, r.Reasons = state.Status, state.Step, state.Message, reasons
-		if len(reasons) > 0 && state.Status != record.Planned {
+		switch {
+		case len(reasons) == 0 || state.Status == record.Planned:
+		case state.Message == Accepted(reasons):
+			r.Reasons = nil
+		default:
 			r.Status = record.Stale
 		}
 	}
 	return nil
 }
+
+// Accepted is what the journal says of a finished run that is to be kept although something changed; it holds until
+// something else changes.
+func Accepted(reasons []string) string { return "accepted although " + strings.Join(reasons, ", ") }
 
 // CheckInputs marks what is absent from the disk and from the environment. Nothing is read.
 func (p *Plan) CheckInputs() error {

@@ -39,14 +39,19 @@ func TestMark(t *testing.T) {
 	note(3, started, record.Event{Event: record.Done, Attempt: 1})
 	note(4, record.Event{Event: record.Planned})
 	note(5, started, record.Event{Event: record.StoppedByGuard, Attempt: 1, Step: 21})
+	for _, i := range []int{6, 7} { // kept although something changed; for one of them, something else by now
+		note(i, started, record.Event{Event: record.Done, Attempt: 1, Message: plan.Accepted([]string{"plugin.x changed"})})
+	}
 	if err := journal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	source := &changed{plan.Journal{Study: study}, map[string][]string{p.Runs[3].ID: {"dataset.train changed"}}}
+	source := &changed{plan.Journal{Study: study}, map[string][]string{
+		p.Runs[3].ID: {"dataset.train changed"}, p.Runs[6].ID: {"plugin.x changed"}, p.Runs[7].ID: {"dataset.train changed", "plugin.x changed"},
+	}}
 	if err := p.Mark(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}
-	want := []record.Status{record.Done, record.Failed, record.Lost, record.Stale, record.Planned, record.StoppedByGuard, ""}
+	want := []record.Status{record.Done, record.Failed, record.Lost, record.Stale, record.Planned, record.StoppedByGuard, record.Done, record.Stale, ""}
 	for i, status := range want {
 		if p.Runs[i].Status != status {
 			t.Errorf("run %d is %q, want %q", i, p.Runs[i].Status, status)
@@ -56,7 +61,7 @@ func TestMark(t *testing.T) {
 	if err := p.Print(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"STALE             dataset.train changed", "failed            out of memory\n", "done\n", "stopped_by_guard\n", "to do\n"} {
+	for _, line := range []string{"STALE             dataset.train changed", "failed            out of memory\n", "interrupted", "done\n", "done              accepted although plugin.x changed\n", "stopped by guard\n", "to do\n"} {
 		if !strings.Contains(b.String(), line) {
 			t.Errorf("the plan does not say %q:\n%s", line, b.String())
 		}

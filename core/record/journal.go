@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,14 @@ const (
 	StoppedByGuard Status = "stopped_by_guard"
 	Stale          Status = "stale"
 )
+
+// Text is the status as people read it: an attempt that is lost was interrupted, and the run goes on.
+func (s Status) Text() string {
+	if s == Lost {
+		return "interrupted"
+	}
+	return strings.ReplaceAll(string(s), "_", " ")
+}
 
 func (s Status) valid() bool {
 	return slices.Contains([]Status{Planned, Started, Done, Failed, Lost, StoppedByGuard, Stale}, s)

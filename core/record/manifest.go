@@ -35,7 +35,7 @@ type Change struct {
 	Platform bool   `json:"platform,omitempty"` // of the machine or build, not of what is read: results differ in rounding only
 }
 
-// String is the change in words, such as "dataset.train changed".
+// String is the change in words, such as "dataset.train changed (now 70a55f53e825)": another change reads differently.
 func (c Change) String() string {
 	switch {
 	case c.Old == "":
@@ -45,7 +45,7 @@ func (c Change) String() string {
 	case c.Platform:
 		return fmt.Sprintf("%s changed (%s, was %s)", c.Name, c.New, c.Old)
 	}
-	return c.Name + " changed"
+	return fmt.Sprintf("%s changed (now %.12s)", c.Name, c.New)
 }
 
 // Diff lists what changed from old to now: digests by name, then backend, CPU features, build flags, Go version and

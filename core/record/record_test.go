@@ -436,7 +436,7 @@ func TestManifestDiff(t *testing.T) {
 	for _, c := range Diff(a, b) {
 		got = append(got, c.String())
 	}
-	want := []string{"dataset.train changed", "gone is gone", "new is new", "executors changed (2, was 1)"}
+	want := []string{"dataset.train changed (now 9)", "gone is gone", "new is new", "executors changed (2, was 1)"}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %q", got)
 	}

@@ -240,7 +240,11 @@ func (r *Report) summarize(c *Cell, p Primary) (CellSummary, error) {
 		case record.Stale:
 			r.Warnings = append(r.Warnings, fmt.Sprintf("left out as stale: %s: %s", where, run.State.Message))
 		case record.Failed, record.Lost:
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s: %s", status, where, run.State.Message))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s: %s", status.Text(), where, strings.TrimPrefix(run.State.Message, "run "+run.ID+": ")))
+		case record.Done:
+			if run.State.Message != "" {
+				r.Notes = append(r.Notes, where+": "+run.State.Message)
+			}
 		case record.StoppedByGuard:
 			r.Notes = append(r.Notes, fmt.Sprintf("stopped by a guard: %s: %s", where, run.State.Message))
 		}

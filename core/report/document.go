@@ -93,9 +93,13 @@ func (r *Report) primaryTable() table {
 	if len(r.Primary) == 1 {
 		adjusted = "With one comparison there is nothing to adjust for: p (Holm) is p"
 	}
+	few := ""
+	if slices.ContainsFunc(r.Primary, func(p PrimaryRow) bool { return p.Verdict == NotTestable }) {
+		few = fmt.Sprintf(" A test takes at least %d seeds that finished in both cells.", stats.MinSeeds)
+	}
 	t := table{title: "Primary comparison: " + r.figureName() + ", against " + r.Baseline,
 		caption: fmt.Sprintf("Per seed, the difference of the two cells on the same questions; mean ± critical t · sd/√seeds and its t-test over seeds. "+
-			"%s; significant means p (Holm) ≤ %.2g.", adjusted, alpha),
+			"%s; significant means p (Holm) ≤ %.2g.%s", adjusted, alpha, few),
 		columns: []column{{"cell", false}, {"verdict", false}, {"difference", true}, {"95 % interval", true}, {"p (Holm)", true}, {"p", true},
 			{"t", true}, {"critical t", true}, {"seeds", true}, {"mean", true}, {"baseline", true}, {"kind", false}}}
 	for _, p := range r.Primary {
@@ -367,7 +371,7 @@ func (r *Report) runTable() table {
 	}
 	t.columns = append(t.columns, column{"runs", true})
 	for _, s := range statuses {
-		t.columns = append(t.columns, column{strings.ReplaceAll(string(s), "_", " "), true})
+		t.columns = append(t.columns, column{s.Text(), true})
 	}
 	for _, c := range r.Cells {
 		label := orDash(c.Label)

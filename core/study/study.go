@@ -163,21 +163,21 @@ func (x *execution) settle(r plan.Run, state record.State) (bool, error) {
 	case reasons != "" && !x.Accept:
 		// Neither reused nor resumed: what it was made from is not there any more.
 		x.summary.Failed++
-		x.summary.Errors[r.ID] = fmt.Errorf("run %s is stale: %s; keep it with --accept, or start it afresh with --fresh", r.ID, reasons)
+		x.summary.Errors[r.ID] = fmt.Errorf("stale: %s; keep it with --accept, or start it afresh with --fresh", reasons)
 		if state.Status == record.Stale {
 			return true, nil
 		}
 		return true, x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: record.Stale, Step: state.Step, Message: reasons})
-	case state.Status != record.Stale || r.Status == "":
+	case reasons == "" && (state.Status != record.Stale || r.Status == ""):
 		return false, nil
 	}
-	// It was noted as stale before, and is as it was again or is to be kept: a result counts again.
+	// It is to be kept, or was noted as stale before and is as it was again: a result counts.
 	result, ok, err := x.Dir.Run(r.ID).ReadResult()
 	if err != nil || !ok {
 		return false, err
 	}
 	if reasons != "" {
-		reasons = "accepted although " + reasons
+		reasons = plan.Accepted(r.Reasons)
 	}
 	x.summary.Done++
 	return true, x.note(record.Event{Run: r.ID, Attempt: state.Attempt, Event: result.Status, Step: result.Checkpoint.Step, Message: reasons})

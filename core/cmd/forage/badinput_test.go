@@ -449,7 +449,7 @@ func TestSecondProcess(t *testing.T) {
 		shown := p.ok("status", "study-groups")
 		if !slices.ContainsFunc(strings.Split(shown, "\n"), func(line string) bool {
 			f := strings.Fields(line)
-			return len(f) > 3 && slices.Equal(f[:4], []string{id, "two", "0", "lost"})
+			return len(f) > 3 && slices.Equal(f[:4], []string{id, "two", "0", "interrupted"})
 		}) {
 			t.Errorf("the status of records alone does not say what run %s is:\n%s", id, shown)
 		}

@@ -68,7 +68,14 @@ func (a *app) printEpisodes(r record.Run, f *episodeFlags) error {
 		return f.question != "" && e.QuestionID != f.question || f.id != "" && e.ID != f.id
 	})
 	if len(list) == 0 {
-		return fmt.Errorf("none of the %d episodes is of question %q with id %q", all, f.question, f.id)
+		var wanted []string
+		if f.question != "" {
+			wanted = append(wanted, fmt.Sprintf("is of question %q", f.question))
+		}
+		if f.id != "" {
+			wanted = append(wanted, fmt.Sprintf("has the id %q", f.id))
+		}
+		return fmt.Errorf("none of the %d episodes %s", all, strings.Join(wanted, " and "))
 	}
 	chosen := len(list)
 	if f.limit > 0 && !f.asJSON {

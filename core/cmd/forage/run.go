@@ -245,11 +245,13 @@ func (x *executor) failures(summary study.Summary, names map[string]string) erro
 	var causes []string
 	first := map[string]plan.Run{}
 	others := map[string][]string{}
+	broken := false // not only stale
 	for _, r := range x.plan.Runs {
 		err, failed := summary.Errors[r.ID]
 		if !failed {
 			continue
 		}
+		broken = broken || len(r.Reasons) == 0 || x.flags.accept || x.flags.fresh
 		cause := strings.TrimPrefix(err.Error(), "run "+r.ID+": ")
 		if _, known := first[cause]; known {
 			others[cause] = append(others[cause], names[r.ID])
@@ -269,7 +271,9 @@ func (x *executor) failures(summary study.Summary, names map[string]string) erro
 	if summary.Skipped > 0 {
 		fmt.Fprintf(x.err, "Runs that failed before and were not tried again: %d.\n", summary.Skipped)
 	}
-	fmt.Fprintf(x.err, "When the cause is mended, run the same command with --retry failed. What plugins said is in %s.\n",
-		filepath.Join(x.dir.Dir, "RUN", "attempt-N", "logs"))
+	if broken {
+		fmt.Fprintf(x.err, "When the cause is mended, run the same command with --retry failed. What plugins said is in %s.\n",
+			filepath.Join(x.dir.Dir, "RUN", "attempt-N", "logs"))
+	}
 	return errReported
 }

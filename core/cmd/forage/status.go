@@ -120,7 +120,7 @@ func (a *app) printStatus(dir record.Study, rows []runStatus) error {
 			seed = fmt.Sprint(*r.Seed)
 		}
 		message, _, _ := strings.Cut(r.Message, "\n")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.ID, r.Cell, seed, r.Status, r.Step, r.Attempt, strings.TrimSpace(r.Holder+" "+message))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.ID, r.Cell, seed, r.Status.Text(), r.Step, r.Attempt, strings.TrimSpace(r.Holder+" "+message))
 	}
 	return w.Flush()
 }
@@ -159,7 +159,7 @@ func (a *app) listStudies(asJSON bool) error {
 	for _, l := range list {
 		var counts []string
 		for _, status := range sortedKeys(l.Counts) {
-			counts = append(counts, fmt.Sprintf("%d %s", l.Counts[status], strings.ReplaceAll(string(status), "_", " ")))
+			counts = append(counts, fmt.Sprintf("%d %s", l.Counts[status], status.Text()))
 		}
 		fmt.Fprintf(w, "%s\t%s\n", l.Study, strings.Join(counts, ", "))
 	}

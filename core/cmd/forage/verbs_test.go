@@ -166,8 +166,17 @@ func TestStaleRun(t *testing.T) {
 		t.Errorf("exit code %d with stale runs", code)
 	}
 	wantAll(t, stderr, "dataset.train changed", "--accept", "--fresh")
+	if strings.Contains(stderr, "--retry") {
+		t.Errorf("a stale run is no failed one:\n%s", stderr)
+	}
 	if out := p.ok("run", "study", "--accept"); strings.Contains(out, "started") {
 		t.Errorf("accepted runs were executed:\n%s", out)
+	}
+	wantAll(t, p.ok("plan", "study"), "accepted although dataset.train changed")
+	wantAll(t, p.ok("run", "study"), "accepted although dataset.train changed") // it stays so, and the report tells
+	p.write("study/data/questions.jsonl", strings.Replace(goodQuestions, "crowns", "florins", 1))
+	if _, _, code := p.try("run", "study"); code != 1 {
+		t.Errorf("exit code %d after another change", code)
 	}
 	wantAll(t, p.ok("run", "study", "--fresh"), "started", "attempt 2", "done at step 2")
 	if strings.Contains(p.ok("plan", "study"), "STALE") {
