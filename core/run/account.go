@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/policy"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
@@ -87,15 +88,20 @@ func calls(ep *rollout.Episode) int {
 	return n
 }
 
-// transport is the time that a step has waited so far for calls to plugins beyond the work of either side. Rewards are
-// asked at the same time, so the slowest of them counts.
-func (r *runner) transport() time.Duration {
+// transport is the time that a step has waited for calls to plugins beyond the work of either side, from what they had
+// taken before it and after it. Rewards are asked at the same time, so the slowest of them counts.
+func transport(before, after []host.Stats) time.Duration {
+	had := map[string]time.Duration{}
+	for _, s := range before {
+		had[s.Instance] = s.Transport
+	}
 	var total, rewards time.Duration
-	for _, s := range r.sup.Stats() {
+	for _, s := range after {
+		took := s.Transport - had[s.Instance]
 		if s.Kind == sdk.KindReward {
-			rewards = max(rewards, s.Transport)
+			rewards = max(rewards, took)
 		} else {
-			total += s.Transport
+			total += took
 		}
 	}
 	return total + rewards

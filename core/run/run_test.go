@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forage-rl/forage/core/dataset"
 	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/internal/rng"
 	"github.com/forage-rl/forage/core/internal/testschemas"
 	"github.com/forage-rl/forage/core/policy/checkpoint"
@@ -213,6 +215,22 @@ func TestCallsOfContinuedEpisodes(t *testing.T) {
 		if got := calls(&rollout.Episode{Turns: turns, Parent: test.parent}); got != test.want {
 			t.Errorf("continued from %+v: %d calls, want %d", test.parent, got, test.want)
 		}
+	}
+}
+
+// TestTransport: a step has waited for its own calls, whatever those of earlier stages took, and for the slowest reward.
+func TestTransport(t *testing.T) {
+	stats := func(algorithm, first, second, earlier time.Duration) []host.Stats {
+		return []host.Stats{
+			{Instance: "algorithm", Kind: sdk.KindAlgorithm, Transport: algorithm}, {Instance: "first", Kind: sdk.KindReward, Transport: first},
+			{Instance: "second", Kind: sdk.KindReward, Transport: second}, {Instance: "earlier", Kind: sdk.KindReward, Transport: earlier},
+		}
+	}
+	if got := transport(stats(1, 7, 2, 100), stats(4, 9, 7, 100)); got != 3+5 {
+		t.Errorf("waited %d, want 8", got)
+	}
+	if got := transport(nil, stats(1, 2, 3, 0)); got != 1+3 {
+		t.Errorf("waited %d, want 4", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/forage-rl/forage/core/experiment"
 	"github.com/forage-rl/forage/core/internal/rng"
@@ -26,6 +27,7 @@ type stage struct {
 	annotations annotations
 	algorithm   sdk.Algorithm
 	host        *algorithmHost
+	plugins     []io.Closer // its processes
 	plan        sdk.PlanResponse
 	reference   bool // the plan asks for a reference policy
 	trainer     *policy.Trainer
@@ -46,6 +48,11 @@ func (r *runner) train(ctx context.Context) error {
 		if err := s.train(ctx); err != nil {
 			r.crash = s.crashed(err)
 			return fmt.Errorf("stage %q: %w", s.config.Name, err)
+		}
+		for _, plugin := range s.plugins {
+			if err := plugin.Close(); err != nil {
+				return fmt.Errorf("stage %q: %w", s.config.Name, err)
+			}
 		}
 	}
 	return nil
@@ -116,7 +123,7 @@ func (s *stage) startPlugins(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.scorer.sources = append(s.scorer.sources, reward)
+			s.scorer.sources, s.plugins = append(s.scorer.sources, reward), append(s.plugins, reward)
 		}
 	}
 	spec, err := r.resources.instance(ctx, algorithmInstance(s.config.Name), s.config.Algorithm)
@@ -124,8 +131,12 @@ func (s *stage) startPlugins(ctx context.Context) error {
 		return err
 	}
 	s.host = &algorithmHost{tools: tools{r.resources}}
-	s.algorithm, err = r.sup.Algorithm(ctx, spec, s.host)
-	return err
+	algorithm, err := r.sup.Algorithm(ctx, spec, s.host)
+	if err != nil {
+		return err
+	}
+	s.algorithm, s.plugins = algorithm, append(s.plugins, algorithm)
+	return nil
 }
 
 // begin puts policy, reference and optimizer into the state that the stage has at its present step.

@@ -114,7 +114,7 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 func (s *stage) step(ctx context.Context) error {
 	r := s.run
 	began := time.Now()
-	transport := r.transport()
+	before := r.sup.Stats()
 	st, req, err := s.newStep(r.state.Step)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (s *stage) step(ctx context.Context) error {
 	if err := s.account(st, resp, values); err != nil {
 		return err
 	}
-	values["time/transport"] = (r.transport() - transport).Seconds()
+	values["time/transport"] = transport(before, r.sup.Stats()).Seconds()
 	values["time/step"] = time.Since(began).Seconds()
 
 	r.state.Step++

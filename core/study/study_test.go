@@ -260,8 +260,18 @@ func TestKilledRunWithCriticResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole, broken := t.TempDir(), t.TempDir()
-	if _, err := Execute(t.Context(), e.options(p, whole)); err != nil {
+	o := e.options(p, whole)
+	running := map[string]int{} // processes in the training steps of a stage
+	o.Progress = func(_ string, p run.Progress) {
+		if p.Phase == "training" {
+			running[p.Stage] = max(running[p.Stage], children())
+		}
+	}
+	if _, err := Execute(t.Context(), o); err != nil {
 		t.Fatal(err)
+	}
+	if running["second"] > running["first"] {
+		t.Errorf("%v processes run: those of a stage are to end with it", running)
 	}
 	killed(t, broken, e.cache, "critic", 2)
 	killed(t, broken, e.cache, "critic", 3)
@@ -333,6 +343,20 @@ func TestKilledRunWithCriticResumes(t *testing.T) {
 			t.Errorf("step %d: the critic's learning rate is %v, want %v", step, got, rate)
 		}
 	}
+}
+
+// children counts the processes that this one has started and that still run, 0 where the system does not tell.
+func children() (n int) {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		return 0
+	}
+	for _, list := range lists {
+		if data, err := os.ReadFile(list); err == nil { // a thread may be gone
+			n += len(strings.Fields(string(data)))
+		}
+	}
+	return n
 }
 
 // TestMethodsLearn trains both methods of the demo for 20 steps from the base that seldom searches. The margins are
