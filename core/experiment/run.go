@@ -176,6 +176,10 @@ func (c *resolver) evaluation(n *node, d stageDefaults) *Evaluation {
 	}
 	e.Sampling = c.sampling(merge(d.sampling, r.block("sampling")))
 	e.Samples, e.Every = r.whole("samples", 1, 1), r.whole("every", 0, 0)
+	const most = 100_000 // a slip, best told before memory runs out
+	if e.Samples > most {
+		c.errorf(r.at("samples"), "Value out of range", "samples must be at most %d, got %d.", most, e.Samples)
+	}
 	e.Metrics = slices.Clone(DefaultMetrics)
 	if list, ok := r.texts("metrics"); ok {
 		for _, m := range list {

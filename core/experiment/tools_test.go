@@ -137,6 +137,7 @@ func TestAbsurdSizes(t *testing.T) {
 	for old, test := range map[string]struct{ slip, refused string }{
 		`kind = "hashed"`: {"kind = \"hashed\"\n dimensions = 1000000", "dimensions must be at most 65536, got 1000000"},
 		"questions = 1\n": {"questions = 100000000000\n", "questions must be at most 10000000, got 100000000000"},
+		`stage "main"`:    {"evaluate \"experts\" {\n dataset = dataset.experts\n samples = 1000000\n }\n stage \"main\"", "samples must be at most 100000, got 1000000"},
 		"hidden_size = 8": {"hidden_size = 100000000", "Such a model has 4e+16 parameters"},
 	} {
 		source := strings.NewReplacer("INDEX", "", "WORLD", "", "AGENT", "\n protocol \"json\" {}", old, test.slip).Replace(sentenceStudy)

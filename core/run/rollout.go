@@ -133,6 +133,9 @@ func (st *step) play(ctx context.Context, jobs []job) ([]*rollout.Episode, error
 	return episodes, nil
 }
 
+// maxEpisodes of one request are far more than anyone samples: a slip is best told before memory runs out.
+const maxEpisodes = 1_000_000
+
 // jobs lays one request out as jobs.
 func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 	invalid := func(format string, args ...any) error {
@@ -140,6 +143,9 @@ func (st *step) jobs(ctx context.Context, r sdk.RolloutRequest) ([]job, error) {
 	}
 	if r.N <= 0 {
 		return nil, invalid("asks for %d episodes", r.N)
+	}
+	if r.N > maxEpisodes {
+		return nil, invalid("asks for %d episodes, at most %d can be asked for at once", r.N, maxEpisodes)
 	}
 	if r.RequestID == "" {
 		return nil, invalid("has no request id")

@@ -452,3 +452,13 @@ func TestEveryEpisodeHasItsOwnNumbers(t *testing.T) {
 		t.Errorf("%s has other numbers than before", id)
 	}
 }
+
+// TestAbsurdRequest: more episodes than memory holds are refused before they are laid out.
+func TestAbsurdRequest(t *testing.T) {
+	for _, n := range []int{-1, 0, maxEpisodes + 1, 1 << 40} {
+		_, err := (&step{}).jobs(t.Context(), sdk.RolloutRequest{RequestID: "a", QuestionID: "q", N: n})
+		if !errors.Is(err, sdk.ErrInvalidRequest) || !strings.Contains(err.Error(), fmt.Sprintf("asks for %d episodes", n)) {
+			t.Errorf("%d episodes: %v", n, err)
+		}
+	}
+}

@@ -36,7 +36,7 @@ type RolloutRequest struct {
 	RequestID  string
 	QuestionID string          // of the step; may be empty with From
 	From       *episode.Branch // nil for new episodes
-	N          int             // at least 1
+	N          int             // 1 to 1,000,000
 	// MaxNewTurns bounds the turns that are sampled now; 0 means the agent's own limits alone.
 	MaxNewTurns int
 	// Policy is a role of the run or the handle of a policy that the configuration refers to, which is as it was when
