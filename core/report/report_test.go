@@ -620,7 +620,7 @@ func TestOrderOfCurves(t *testing.T) {
 }
 
 func TestTicks(t *testing.T) {
-	for _, c := range [][2]float64{{0, 1}, {0.31, 0.33}, {-5, 1200}, {1e-9, 2e-9}, {5, 5}, {.12, .94}, {.12, .59}, {2, 19}} {
+	for _, c := range [][2]float64{{0, 1}, {0.31, 0.33}, {-5, 1200}, {1e-9, 2e-9}, {5, 5}, {.12, .94}, {.12, .59}, {2, 19}, {1e17, 1e17 + 16}} {
 		a := newAxis([]float64{c[0], c[1], math.NaN()}, 0, 100, 0.05)
 		if few := a.ticks(4); len(few) < 2 {
 			t.Errorf("%v: ticks %v: one alone gives no scale", c, few)

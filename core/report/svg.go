@@ -47,11 +47,13 @@ func newAxis(values []float64, from, to, room float64) axis {
 	if low > high {
 		low, high = 0, 1
 	}
-	if pad := (high - low) * room; pad > 0 {
-		low, high = low-pad, high+pad
-	} else if low == high {
-		d := max(math.Abs(low)*0.1, 1e-3)
+	// Values that differ in their last digits only are equal here: no ticks have room between them.
+	if size := max(math.Abs(low), math.Abs(high)); high-low <= 1e-9*size {
+		d := max(size*0.1, 1e-3)
 		low, high = low-d, high+d
+	} else {
+		pad := (high - low) * room
+		low, high = low-pad, high+pad
 	}
 	return axis{low, high, from, to}
 }
