@@ -96,8 +96,9 @@ func (b Budgets) Add(o Budgets) Budgets {
 const (
 	MetricEM                  = "em"
 	MetricF1                  = "f1"
-	MetricEvidenceAny         = "evidence_any" // 1 where at least one gold passage was retrieved
-	MetricEvidenceAll         = "evidence_all" // 1 where every gold passage was retrieved
+	MetricEvidenceAny         = "evidence_any"    // 1 where at least one gold passage was retrieved
+	MetricEvidenceAll         = "evidence_all"    // 1 where every gold passage was retrieved
+	MetricEvidenceRecall      = "evidence_recall" // share of the gold passages that were retrieved
 	MetricSearches            = "searches"
 	MetricUnnecessarySearches = "unnecessary_searches" // searches after all gold passages had been retrieved
 	MetricPolicyTokens        = "policy_tokens"

@@ -76,7 +76,7 @@ type EvaluationRow struct {
 // knownMetrics is the order in which metrics are shown; others follow by name.
 func knownMetrics() []string {
 	return []string{record.MetricEM, record.MetricF1, record.MetricEvidenceAny, record.MetricEvidenceAll,
-		record.MetricSearches, record.MetricUnnecessarySearches, record.MetricPolicyTokens}
+		record.MetricEvidenceRecall, record.MetricSearches, record.MetricUnnecessarySearches, record.MetricPolicyTokens}
 }
 
 func (r *Report) describe(s *Study) {
@@ -107,7 +107,11 @@ func (r *Report) describeOne(s *Study, evaluation string) EvaluationSummary {
 		c := &s.Cells[i]
 		perMetric, perHops := map[string][]float64{}, map[int][]float64{}
 		bad := 0
-		for _, seed := range c.scoredSeeds([]string{evaluation}) {
+		seeds := c.scoredSeeds([]string{evaluation})
+		if len(seeds) == 0 && len(c.scoredSeeds(nil)) > 0 {
+			continue // it is not one of the cell's evaluations
+		}
+		for _, seed := range seeds {
 			questions := c.run(seed).Questions[evaluation]
 			out.Questions = max(out.Questions, len(questions))
 			own := questionIDs(questions)

@@ -218,7 +218,7 @@ func (r *Report) scoreTable() table {
 
 // meanings say what the known metrics count.
 const meanings = " EM and F1 are of the answer, from 0 to 1. Evidence recall: share of the questions for which any, or all, of the gold passages " +
-	"were retrieved. Searches and tokens are per question; unnecessary searches are those after all gold passages had been retrieved."
+	"were retrieved; mean: share of the gold passages that were. Searches and tokens are per question; unnecessary searches are those after all gold passages had been retrieved."
 
 func evaluationTable(e EvaluationSummary) table {
 	t := table{title: fmt.Sprintf("On %s (%s)", e.Name, e.size()),
@@ -486,6 +486,8 @@ func metricName(m string) string {
 		return "evidence recall (any)"
 	case record.MetricEvidenceAll:
 		return "evidence recall (all)"
+	case record.MetricEvidenceRecall:
+		return "evidence recall (mean)"
 	case record.MetricSearches:
 		return "searches per question"
 	case record.MetricUnnecessarySearches:

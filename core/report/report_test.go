@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -648,5 +649,28 @@ func TestNumbers(t *testing.T) {
 	}
 	if signed(-0.0314) != "−0.031" || signed(0.5) != "+0.500" || figure(math.NaN()) != dash || pValue(0.0004) != "<0.001" || pValue(0.0312) != "0.031" {
 		t.Error("formats changed")
+	}
+}
+
+// TestEvaluationsOfSomeCells: a table has the cells that its evaluation belongs to, and those without any result yet.
+func TestEvaluationsOfSomeCells(t *testing.T) {
+	cell := func(key string, evaluations ...string) Cell {
+		r := RunResult{ID: key, Seed: 1, HasResult: len(evaluations) > 0, Result: record.Result{Status: record.Done}, Questions: map[string][]record.QuestionResult{}}
+		for _, e := range evaluations {
+			r.Questions[e] = []record.QuestionResult{{ID: "q", Values: map[string]float64{"em": 1}}}
+		}
+		return Cell{Key: key, Runs: []RunResult{r}}
+	}
+	s := &Study{Primary: Primary{Evaluations: []string{"test"}, Metric: "em"}, Cells: []Cell{cell("a", "test"), cell("b", "test", "more"), cell("c")}}
+	var r Report
+	r.describe(s)
+	got := map[string][]string{}
+	for _, e := range r.Evaluations {
+		for _, row := range e.Rows {
+			got[e.Name] = append(got[e.Name], row.Cell)
+		}
+	}
+	if want := map[string][]string{"test": {"a", "b", "c"}, "more": {"b", "c"}}; !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("tables of %v, want %v", got, want)
 	}
 }
