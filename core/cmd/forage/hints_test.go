@@ -29,6 +29,14 @@ func TestNotSupported(t *testing.T) {
 	}
 }
 
+// TestStudyNamedAsItsRecords: a study whose folder is called as its ablation is itself what its path means.
+func TestStudyNamedAsItsRecords(t *testing.T) {
+	p := newPlace(t, map[string]string{"groups/main.hcl": world + method + comparison})
+	p.ok("run", "groups", "-var", "steps=1")
+	wantAll(t, p.ok("status", "groups"), "runs/groups", "(not of the study as it is now)")
+	wantAll(t, p.ok("report", "./groups", "-var", "steps=1"), "Primary comparison: em on test")
+}
+
 // TestOtherVariables: results made with other variables are not lost sight of.
 func TestOtherVariables(t *testing.T) {
 	p := newPlace(t, map[string]string{"study/main.hcl": world + method + comparison})

@@ -33,8 +33,12 @@ func (a *app) studies() ([]record.Study, error) {
 	return list, nil
 }
 
-// recordedStudy gives the folder of records that an argument names, by path or by name; ok is false for anything else.
+// recordedStudy gives the folder of records that an argument names, by path or by name; ok is false for anything else. A
+// study in a folder of that name comes first.
 func (a *app) recordedStudy(arg string) (record.Study, bool) {
+	if exists(filepath.Join(arg, "main.hcl")) {
+		return record.Study{}, false
+	}
 	for _, dir := range []string{arg, filepath.Join(a.runsDir, arg)} {
 		s := record.Study{Dir: dir}
 		if _, err := os.Stat(s.JournalPath()); err == nil {
