@@ -69,7 +69,7 @@ func (l launch) start(ctx context.Context) (*connection, error) {
 		SyncStdout:       &lineWriter{to: r.output, logger: l.logger},
 		SyncStderr:       &lineWriter{to: r.output, logger: l.logger},
 		Logger:           hclog.NewNullLogger(), // the process's output is read here, not by go-plugin
-		GRPCDialOptions:  append([]grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxMessageBytes), grpc.MaxCallSendMsgSize(wire.MaxMessageBytes))}, l.dial...),
+		GRPCDialOptions:  append(wire.DialOptions(), l.dial...),
 		SkipHostEnv:      true,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: l.sockets.path},
 	})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/forage-rl/forage/core/experiment"
+	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -33,7 +34,7 @@ func (s *scorer) score(ctx context.Context, episodes []*rollout.Episode, questio
 		req.Items = append(req.Items, sdk.ScoreItem{Question: questions[ep.QuestionID], Episode: ep.Episode})
 	}
 	scores := make([][]sdk.Score, len(s.sources))
-	group, groupCtx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(host.Share(ctx))
 	for i, source := range s.sources {
 		group.Go(func() error {
 			resp, err := source.Score(groupCtx, req)

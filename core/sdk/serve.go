@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,7 +76,7 @@ func ServeListener(ctx context.Context, pack Pack, listener net.Listener, dialHo
 		if dialHost == nil {
 			return nil, fmt.Errorf("no host services: %w", ErrNotSupported)
 		}
-		return grpc.NewClient("passthrough:host", append(hostDialOptions(),
+		return grpc.NewClient("passthrough:host", append(wire.DialOptions(),
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dialHost(ctx) }))...)
 	}).register(s)
@@ -119,7 +120,7 @@ type servedPack struct {
 
 func (p *servedPack) GRPCServer(broker *plugin.GRPCBroker, s *grpc.Server) error {
 	newServer(p.pack, p.stdio, func(id uint32) (*grpc.ClientConn, error) {
-		return broker.DialWithOptions(id, hostDialOptions()...)
+		return broker.DialWithOptions(id, wire.DialOptions()...)
 	}).register(s)
 	return nil
 }
@@ -129,14 +130,8 @@ func (p *servedPack) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.Clien
 }
 
 func newGRPCServer(options []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(options,
-		grpc.MaxRecvMsgSize(wire.MaxMessageBytes), grpc.MaxSendMsgSize(wire.MaxMessageBytes),
-		grpc.UnaryInterceptor(interceptUnary), grpc.StreamInterceptor(interceptStream))...)
-}
-
-func hostDialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithDefaultCallOptions(
-		grpc.MaxCallRecvMsgSize(wire.MaxMessageBytes), grpc.MaxCallSendMsgSize(wire.MaxMessageBytes))}
+	return grpc.NewServer(slices.Concat(options, wire.ServerOptions(), []grpc.ServerOption{
+		grpc.UnaryInterceptor(interceptUnary), grpc.StreamInterceptor(interceptStream)})...)
 }
 
 // stdioOf gives a function that takes standard output and error back from go-plugin, which routes them through a

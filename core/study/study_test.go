@@ -636,7 +636,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkPluginOverhead runs the David-GRPO arm of the demo for a few steps and reports the share of the steps' time
+// BenchmarkPluginOverhead runs the David-GRPO arm of the demo and reports the share of the steps' time
 // that calls to plugins cost beyond the work of either side: conversion, serialisation, sockets and waiting. Rewards
 // are asked at the same time, so the slowest of them counts.
 func BenchmarkPluginOverhead(b *testing.B) {
@@ -645,7 +645,7 @@ func BenchmarkPluginOverhead(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer e.close()
-	p, err := e.plan(b.Context(), filepath.Join(experiments, "minihop"), "demo", map[string]string{"steps": "10", "seeds": "[1]"})
+	p, err := e.plan(b.Context(), filepath.Join(experiments, "minihop"), "demo", map[string]string{"seeds": "[1]"})
 	if err != nil {
 		b.Fatal(err)
 	}

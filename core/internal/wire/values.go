@@ -28,7 +28,9 @@ func EncodeValues(values map[string]any) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	e := msgpack.NewEncoder(&b)
+	e := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(e)
+	e.Reset(&b)
 	e.SetSortMapKeys(true)
 	if err := e.Encode(plain); err != nil {
 		return nil, fmt.Errorf("encode values: %w", err)
@@ -44,7 +46,9 @@ func DecodeValues(b []byte) (map[string]any, error) {
 	if err := checkMsgpack(b); err != nil {
 		return nil, fmt.Errorf("decode values: %w", err)
 	}
-	d := msgpack.NewDecoder(bytes.NewReader(b))
+	d := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(d)
+	d.Reset(bytes.NewReader(b))
 	d.UseLooseInterfaceDecoding(true)
 	values := map[string]any{}
 	if err := d.Decode(&values); err != nil {

@@ -141,10 +141,9 @@ func connect(t testing.TB, pack sdk.Pack, host sdk.Host) *grpc.ClientConn {
 	}
 	served := make(chan error, 1)
 	go func() { served <- sdk.ServeListener(ctx, pack, listener, dialHost) }()
-	conn, err := grpc.NewClient("passthrough:plugin",
+	conn, err := grpc.NewClient("passthrough:plugin", append(wire.DialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxMessageBytes), grpc.MaxCallSendMsgSize(wire.MaxMessageBytes)))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,9 +29,7 @@ type ServerOptions struct {
 
 // NewServer makes a server of the host's services. options come from the broker (its encryption).
 func NewServer(host sdk.Host, o ServerOptions, options []grpc.ServerOption) *grpc.Server {
-	s := grpc.NewServer(append(options,
-		grpc.MaxRecvMsgSize(wire.MaxMessageBytes), grpc.MaxSendMsgSize(wire.MaxMessageBytes),
-		grpc.UnaryInterceptor(o.intercept))...)
+	s := grpc.NewServer(slices.Concat(options, wire.ServerOptions(), []grpc.ServerOption{grpc.UnaryInterceptor(o.intercept)})...)
 	pb.RegisterHostServer(s, &server{host: host})
 	return s
 }
