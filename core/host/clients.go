@@ -137,9 +137,6 @@ type RewardClient struct{ instance *instance }
 // Info says which plugin it is.
 func (r *RewardClient) Info() PluginInfo { return r.instance.info }
 
-// Share gives a context for several rewards to score the very same items: they are converted and serialised once.
-func Share(ctx context.Context) context.Context { return hostside.Share(ctx) }
-
 // Score implements [sdk.Reward].
 func (r *RewardClient) Score(ctx context.Context, req sdk.ScoreRequest) (out sdk.ScoreResponse, err error) {
 	id := rand.Text()

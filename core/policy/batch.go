@@ -21,8 +21,8 @@ func roundUp(n, step int, dear bool) int {
 	return size
 }
 
-// commonPrefix counts the tokens at which a and b agree from the start.
-func commonPrefix(a, b []int32) int {
+// CommonPrefix counts the tokens at which a and b agree from the start.
+func CommonPrefix(a, b []int32) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

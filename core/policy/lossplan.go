@@ -35,9 +35,6 @@ func (p *lossPlan) beforeStep(recorded objective.Op) *lossPlan {
 	first := *p
 	first.id += " " + string(recorded)
 	first.live = maps.Clone(p.live)
-	if first.live == nil {
-		first.live = map[objective.Op]objective.Op{}
-	}
 	first.live[recorded] = objective.OpLogP
 	if recorded == objective.OpOldValue {
 		first.live[recorded] = objective.OpValue
@@ -63,7 +60,8 @@ func newLossPlan(o objective.Objective) (*lossPlan, error) {
 		return nil, fmt.Errorf("objective %q: %w", o.Name, err)
 	}
 	sum := sha256.Sum256(data)
-	p := &lossPlan{o: o, levels: levels, id: hex.EncodeToString(sum[:8]), inGraph: make([]bool, len(o.Nodes)), constant: map[int]float64{}}
+	p := &lossPlan{o: o, levels: levels, id: hex.EncodeToString(sum[:8]), inGraph: make([]bool, len(o.Nodes)),
+		constant: map[int]float64{}, live: map[objective.Op]objective.Op{}}
 	p.fold()
 	tail := make([]bool, len(o.Nodes))
 	tail[o.Loss] = true

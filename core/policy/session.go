@@ -173,11 +173,11 @@ func (r *sampling) place() error {
 		held := row.Tokens[:len(row.Tokens)-1] // the last token is always computed: its logits choose the next
 		if slot, known := r.bySlot[row.ID]; known {
 			p.wish, p.source = slot, slot
-			p.tokens = r.slots[slot].tokens[:commonPrefix(r.slots[slot].tokens, held)]
+			p.tokens = r.slots[slot].tokens[:CommonPrefix(r.slots[slot].tokens, held)]
 		} else if f, asked := r.forks[row.ID]; asked {
 			var tokens []int32
 			p.source, p.parked, tokens = r.source(f.from)
-			p.tokens = slices.Clone(tokens[:min(f.length, commonPrefix(tokens, held))])
+			p.tokens = slices.Clone(tokens[:min(f.length, CommonPrefix(tokens, held))])
 		}
 		delete(r.forks, row.ID)
 		places = append(places, p)

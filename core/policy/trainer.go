@@ -202,6 +202,10 @@ func (t *Trainer) newUpdate(ctx context.Context, spec UpdateSpec) (*updating, er
 // tokens, as far as it is not known and the first optimizer step does not find it out itself.
 func (u *updating) record(ctx context.Context) error {
 	u.first = u.plan
+	var opening []int // samples of the first step
+	if len(u.spec.MiniBatches) > 0 {
+		opening = u.spec.MiniBatches[0]
+	}
 	for _, leaf := range []struct {
 		op        objective.Op
 		reference bool
@@ -211,17 +215,14 @@ func (u *updating) record(ctx context.Context) error {
 		if !u.spec.Objective.Uses(leaf.op) {
 			continue
 		}
-		first := !leaf.reference && u.plan != nil // the first step finds out what it needs
-		if len(u.spec.MiniBatches) > 0 {
-			for _, i := range u.spec.MiniBatches[0] {
-				first = first && u.spec.Samples[i].Known[leaf.op] == nil
-			}
-		}
+		// The first step finds out what it needs, if it knows nothing of it.
+		first := !leaf.reference && u.plan != nil &&
+			!slices.ContainsFunc(opening, func(i int) bool { return u.spec.Samples[i].Known[leaf.op] != nil })
 		var missing []int
 		for i := range u.rows {
 			if known := u.spec.Samples[i].Known[leaf.op]; known != nil {
 				*column(&u.rows[i], leaf.op) = widen(known)
-			} else if !first || !u.inFirst(i) {
+			} else if !first || len(u.positions[i]) == 0 || !slices.Contains(opening, i) {
 				missing = append(missing, i)
 			}
 		}
@@ -244,11 +245,6 @@ func (u *updating) record(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// inFirst says whether the first optimizer step trains on tokens of a sample.
-func (u *updating) inFirst(sample int) bool {
-	return len(u.spec.MiniBatches) > 0 && len(u.positions[sample]) > 0 && slices.Contains(u.spec.MiniBatches[0], sample)
 }
 
 // column is the array of a row that holds a leaf.

@@ -86,11 +86,7 @@ func (h held) of(tokens []int32) int {
 	if h.tokens == nil {
 		return h.forked
 	}
-	n := 0
-	for n < min(len(h.tokens), len(tokens)) && h.tokens[n] == tokens[n] {
-		n++
-	}
-	return n
+	return policy.CommonPrefix(h.tokens, tokens)
 }
 
 func newSampler(p *policy.Policy, rows, context int, decoded *atomic.Int64) (*sampler, error) {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/forage-rl/forage/core/experiment"
-	"github.com/forage-rl/forage/core/host"
 	"github.com/forage-rl/forage/core/rollout"
 	"github.com/forage-rl/forage/core/sdk"
 	"github.com/forage-rl/forage/core/sdk/episode"
@@ -34,7 +33,7 @@ func (s *scorer) score(ctx context.Context, episodes []*rollout.Episode, questio
 		req.Items = append(req.Items, sdk.ScoreItem{Question: questions[ep.QuestionID], Episode: ep.Episode})
 	}
 	scores := make([][]sdk.Score, len(s.sources))
-	group, groupCtx := errgroup.WithContext(host.Share(ctx))
+	group, groupCtx := errgroup.WithContext(ctx)
 	for i, source := range s.sources {
 		group.Go(func() error {
 			resp, err := source.Score(groupCtx, req)

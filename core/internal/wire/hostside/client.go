@@ -186,9 +186,9 @@ func NewReward(conn grpc.ClientConnInterface) *Reward {
 	return &Reward{client: pb.NewRewardClient(conn)}
 }
 
-// Score scores a batch; see [Share] for one that several rewards get.
+// Score scores a batch.
 func (r *Reward) Score(ctx context.Context, requestID string, req sdk.ScoreRequest) (sdk.ScoreResponse, error) {
-	in, err := toScoreRequest(ctx, requestID, req)
+	in, err := toScoreRequest(requestID, req)
 	if err != nil {
 		return sdk.ScoreResponse{}, err
 	}

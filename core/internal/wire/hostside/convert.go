@@ -1,12 +1,8 @@
 package hostside
 
 import (
-	"context"
 	"fmt"
 	"reflect"
-	"sync"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/forage-rl/forage/core/internal/wire"
 	pb "github.com/forage-rl/forage/core/internal/wire/foragev1"
@@ -105,66 +101,14 @@ func fromStepResponse(r *pb.StepResponse) (sdk.StepResponse, error) {
 	return out, nil
 }
 
-// toScoreRequest makes a request whose questions and items are serialised already, in the form in which a message keeps
-// what it does not know: the bytes stand where the fields would, and requests that share them cost no second conversion.
-func toScoreRequest(ctx context.Context, requestID string, r sdk.ScoreRequest) (*pb.ScoreRequest, error) {
-	items, err := sharedOf(ctx).items(r.Items)
-	if err != nil {
-		return nil, err
-	}
-	out := &pb.ScoreRequest{RequestId: requestID, Validation: r.Validation}
-	out.ProtoReflect().SetUnknown(items)
-	return out, nil
-}
-
-type sharedKey struct{}
-
-// shared keeps the last list of items that was serialised under a context.
-type shared struct {
-	mu    sync.Mutex
-	list  []sdk.ScoreItem
-	bytes []byte
-}
-
-// Share makes score requests under the context that have the very same list of items serialise it once.
-func Share(ctx context.Context) context.Context {
-	return context.WithValue(ctx, sharedKey{}, &shared{})
-}
-
-func sharedOf(ctx context.Context) *shared {
-	if s, ok := ctx.Value(sharedKey{}).(*shared); ok {
-		return s
-	}
-	return &shared{}
-}
-
-func (s *shared) items(list []sdk.ScoreItem) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(list) > 0 && len(s.list) == len(list) && &s.list[0] == &list[0] {
-		return s.bytes, nil
-	}
-	converted, err := toScoreItems(list)
-	if err != nil {
-		return nil, err
-	}
-	b, err := proto.Marshal(converted)
-	if err != nil {
-		return nil, fmt.Errorf("serialise %d episodes to score: %w", len(list), err)
-	}
-	s.list, s.bytes = list, b
-	return b, nil
-}
-
-// toScoreItems makes a request of items alone. Questions that several items have are sent once.
-func toScoreItems(items []sdk.ScoreItem) (*pb.ScoreRequest, error) {
-	out := &pb.ScoreRequest{Items: make([]*pb.ScoreItem, len(items))}
-	sent := map[string]int{} // by question id: index into items of the item that brought it
+func toScoreRequest(requestID string, r sdk.ScoreRequest) (*pb.ScoreRequest, error) {
+	out := &pb.ScoreRequest{RequestId: requestID, Validation: r.Validation, Items: make([]*pb.ScoreItem, len(r.Items))}
+	sent := map[string]int{} // by question id: index into r.Items of the item that brought it
 	place := map[string]int{}
-	for i, item := range items {
+	for i, item := range r.Items {
 		first, known := sent[item.Question.ID]
 		at := place[item.Question.ID]
-		if !known || !reflect.DeepEqual(items[first].Question, item.Question) {
+		if !known || !reflect.DeepEqual(r.Items[first].Question, item.Question) {
 			q, err := wire.ToQuestion(item.Question)
 			if err != nil {
 				return nil, fmt.Errorf("question %q: %w", item.Question.ID, err)
